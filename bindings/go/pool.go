@@ -56,6 +56,8 @@ type PoolOptions struct {
 	RecompressIdle        time.Duration
 	RebalanceRate         uint64 // bytes a second; None = never by itself
 	RecordBudget          uint64 // bytes of the pool's own records for buffers to be made; 0 = 1/64 of the machine's memory
+	PolicyMemory          uint64 // bytes for what the policy "auto" learns, at least 2 MiB; 0 = 32 MiB
+	PolicyCPUPercent      int    // of one CPU, that "auto" may use to learn and plan; 0 = 10
 }
 
 // Pool is budgets over devices and tiers.
@@ -93,6 +95,7 @@ func (o *PoolOptions) check(op string) error {
 	}{
 		{"WatermarkLowPermille", int64(o.WatermarkLowPermille)}, {"WatermarkHighPermille", int64(o.WatermarkHighPermille)},
 		{"CompressThreads", int64(o.CompressThreads)}, {"CompressSharePercent", int64(o.CompressSharePercent)},
+		{"PolicyCPUPercent", int64(o.PolicyCPUPercent)},
 		{"EvictWait", int64(o.EvictWait)},
 	} {
 		if number.value < 0 || (number.name != "EvictWait" && number.value > 1<<31) {
@@ -122,6 +125,7 @@ func (o *PoolOptions) desc(texts *cStrings) C.weir_pool_desc {
 		compress_share_percent: C.uint32_t(o.CompressSharePercent), codec: texts.add(o.Codec), idle_grace_ns: span(o.IdleGrace),
 		segment_size: C.uint64_t(o.SegmentSize), recompress_idle_ns: span(o.RecompressIdle),
 		rebalance_bytes_per_second: C.uint64_t(o.RebalanceRate), record_budget: C.uint64_t(o.RecordBudget),
+		policy_memory: C.uint64_t(o.PolicyMemory), policy_cpu_percent: C.uint32_t(o.PolicyCPUPercent),
 	}
 }
 

@@ -82,6 +82,14 @@ type PoolStats struct {
 	Generation             uint64 // changes of the pool's devices so far: one added, one removed, one lost
 	RemoteUses             uint64 // uses granted on another device's memory (WEIR_USE_ALLOW_REMOTE)
 	SharedOperationIDs     uint64 // times a name got the number that all names beyond the first 65,536 share (weir_operation_id)
+	LearnedOperations      uint64 // operations that the policy has learned from
+	LostUses               uint64 // uses, births and deaths of buffers that it has not learned from: its log was full, or its share of the CPU used up. A use of a part of a buffer counts twice
+	PlannedOperations      uint64 // operations that a plan foresaw, and that came while it was carried out
+	PlansMade              uint64 // plans made, each from what was there then
+	PlanFetchedBytes       uint64 // of prefetched_bytes, those that a plan wanted by a date
+	PlanCleanedBytes       uint64 // of background_demoted_bytes, those that stayed on the device: a plan has done with them
+	PolicySwitches         uint64 // times that the policy stopped carrying out plans, or took it up again, because they did not pay or do
+	PolicyCarriesPlans     uint64 // 1: it carries out plans now; 0: it does not
 }
 
 // The counters follow two words of 32 bits. A library that has more than these is not asked for them.

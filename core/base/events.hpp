@@ -68,6 +68,11 @@ enum class What : uint8_t {
   moved,     ///< by defragmentation
   made_way,  ///< evicted for defragmentation
   won,       ///< device memory that is free by defragmentation
+  // Plans (move/plan_executor.hpp).
+  learned,    ///< an operation has come to the learner
+  unlearned,  ///< `amount` uses, births or deaths have not
+  foreseen,   ///< an operation came that the plan that is carried out knew
+  plan_made,
   count
 };
 
@@ -81,6 +86,7 @@ struct Event {
     refault = 16,     ///< filled, soon after it was evicted
     balance = 32,     ///< filled by the rebalancer
     cached = 64,      ///< "demoted" to HOST, though below it there is a copy already
+    planned = 128,    ///< filled, or demoted and still there: a plan wants it so
   };
   static constexpr uint8_t nowhere = UINT8_MAX;
 
@@ -117,11 +123,15 @@ inline constexpr std::array effects{
     Effect{What::filled, Event::ahead, 0, Counter::prefetched_bytes, Effect::Adds::amount},
     Effect{What::filled, Event::refault, 0, Counter::refaulted_bytes, Effect::Adds::amount},
     Effect{What::filled, Event::balance, 0, Counter::rebalanced_bytes, Effect::Adds::amount},
+    Effect{What::filled, Event::ahead | Event::planned, 0, Counter::plan_fetched_bytes,
+           Effect::Adds::amount},
     Effect{What::zeroed, 0, 0, Counter::zero_filled_bytes, Effect::Adds::amount},
     Effect{What::raised, 0, 0, Counter::lifted_bytes, Effect::Adds::amount},
     Effect{What::evicted, 0, 0, Counter::evictions, Effect::Adds::one},
     Effect{What::demoted, 0, Event::cached, Counter::demoted_bytes, Effect::Adds::amount},
     Effect{What::demoted, Event::ahead, Event::cached, Counter::background_demoted_bytes,
+           Effect::Adds::amount},
+    Effect{What::demoted, Event::planned, Event::cached, Counter::plan_cleaned_bytes,
            Effect::Adds::amount},
     Effect{What::demoted, Event::cached, 0, Counter::cached_bytes, Effect::Adds::amount},
     Effect{What::dropped, 0, 0, Counter::dropped_clean_bytes, Effect::Adds::amount},
@@ -139,6 +149,10 @@ inline constexpr std::array effects{
     Effect{What::moved, 0, 0, Counter::defragment_moved_bytes, Effect::Adds::amount},
     Effect{What::made_way, 0, 0, Counter::defragment_evicted_bytes, Effect::Adds::amount},
     Effect{What::won, 0, 0, Counter::defragment_won_bytes, Effect::Adds::amount},
+    Effect{What::learned, 0, 0, Counter::learned_operations, Effect::Adds::one},
+    Effect{What::unlearned, 0, 0, Counter::lost_uses, Effect::Adds::amount},
+    Effect{What::foreseen, 0, 0, Counter::planned_operations, Effect::Adds::one},
+    Effect{What::plan_made, 0, 0, Counter::plans_made, Effect::Adds::one},
 };
 
 /// Adds what the event's effects say.

@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 
 namespace weir::lease {
 
@@ -43,6 +44,17 @@ class RecordRing {
   /// What has been copied and not dropped.
   std::span<const Record> copied() const noexcept { return {&copy_[begin_], end_ - begin_}; }
   void drop(size_t count) noexcept { begin_ += count; }
+  /// Drops all that has been copied, and what has been published since, unread. Returns how many records the latter were.
+  uint64_t skip() noexcept {
+    const uint64_t head = head_.load(std::memory_order_acquire);
+    begin_ = end_;
+    more_ = false;
+    return head - std::exchange(next_, head);
+  }
+  /// Nothing has been copied that was not dropped, and nothing published since.
+  bool empty() const noexcept {
+    return begin_ == end_ && head_.load(std::memory_order_acquire) == next_;
+  }
   /// No more can be copied before some are dropped.
   bool full() const noexcept { return begin_ == 0 && end_ + 1 >= capacity; }
   /// There was more to copy than room.

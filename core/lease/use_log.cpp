@@ -161,6 +161,19 @@ bool UseLog::tell(Observer &observer, size_t most, size_t *told) {
   return false;
 }
 
+void UseLog::skip_uses() noexcept {
+  for (UseRing *ring = rings_.load(std::memory_order_acquire); ring != nullptr; ring = ring->next)
+    ring->skip();
+}
+
+bool UseLog::empty() const noexcept {
+  if (!on()) return true;
+  if (!lives_->empty()) return false;
+  for (UseRing *ring = rings_.load(std::memory_order_acquire); ring != nullptr; ring = ring->next)
+    if (!ring->empty()) return false;
+  return true;
+}
+
 size_t UseLog::drain(Observer &observer, size_t most) {
   size_t told = 0;
   if (!on()) return told;

@@ -63,6 +63,13 @@ class UseLog {
   /// Tells what has come since, until that were `most` things or more; a thing is a use, a birth, a death or a beginning. Returns how many; less
   /// than `most`: that is all for now. Throws what the observer throws, and std::bad_alloc: the operation is missed.
   size_t drain(Observer &observer, size_t most) WEIR_NOT_HELD;
+  /// The uses that have come so far are missed: the observer hears of it with each stream's next operation. What was born or has
+  /// died is told as ever.
+  void skip_uses() noexcept;
+  /// Whether nothing has come since all was told. Something may be under way.
+  bool empty() const noexcept;
+  /// Buffers of at least so many bytes are large.
+  uint64_t large() const noexcept { return large_; }
 
  private:
   enum class Kind : uint8_t { born = 1, died, began };

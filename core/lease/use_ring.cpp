@@ -38,6 +38,12 @@ bool UseRing::ready() noexcept {
   return true;
 }
 
+void UseRing::skip() noexcept {
+  ready_ = 0;
+  for (const auto &[what, when] : records_.copied()) missed_ += what != 0 ? 1 : when;
+  missed_ += records_.skip();
+}
+
 uint32_t UseRing::take(std::pmr::vector<ObservedUse> *uses) {
   const auto records = records_.copied().first(std::exchange(ready_, 0));
   const auto name = static_cast<uint32_t>(records[0][1] >> 32);

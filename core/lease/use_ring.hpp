@@ -70,6 +70,9 @@ class UseRing {
 
   // ---- the reader ----
   void fetch() noexcept { records_.fetch(); }
+  /// All that has come so far is missed.
+  void skip() noexcept;
+  bool empty() const noexcept { return records_.empty(); }
   /// There was more to fetch than room.
   bool more() const noexcept { return records_.more(); }
   /// Whether all of an operation has been fetched.

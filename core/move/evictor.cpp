@@ -447,7 +447,8 @@ void Evictor::settle_victim(Drain &drain, Victim &victim) noexcept {
   if (victim.copy && (victim.safe || victim.wiped) && !region.idle(victim.page)) {
     settle_place(victim);
     if (victim.stays) drain.cleaned += victim.used;
-    const int how = (victim.cached ? Event::cached : 0) | (drain.background ? Event::ahead : 0);
+    const int how = (victim.cached ? Event::cached : 0) | (drain.background ? Event::ahead : 0) |
+                    (victim.stays ? Event::planned : 0);
     tell(What::demoted, how);
   } else {
     unplace_victim(victim);

@@ -281,6 +281,7 @@ void Filler::tell_filled(const Plan &plan, const PlanPage &page, uint8_t how) no
   }
   if ((page.source.bit & page::below_host) != 0) event.how |= Event::from_below;
   if (page.source.bit != 0 && plan.terms.quiet) event.how |= Event::ahead;
+  if (plan.terms.planned) event.how |= Event::planned;
   env_.events.tell(event);
   if (page.zero.content)
     env_.events.tell({What::zeroed, 0, event.place, event.region, event.page, page.bytes});

@@ -65,20 +65,6 @@ PlanExecutor::DevicePlans &PlanExecutor::have(const PoolDevice &device) {
   return devices_[device.place];
 }
 
-Owned<PlanExecutor::Learned> PlanExecutor::make_learned(const PoolDevice &device,
-                                                        size_t devices) const {
-  policy::LearnedForecast::Terms learning;
-  learning.budget /= devices;
-  learning.smallest = device.memory.page_size();  // what shares its pages with others
-  return make_owned<Learned>(env_.memory, terms_of(device), learning, env_.memory);
-}
-
-PlanExecutor::Learned &PlanExecutor::have_learned(const PoolDevice &device) {
-  DevicePlans &plans = have(device);
-  if (plans.learned == nullptr) plans.learned = make_learned(device, page_.devices.size());
-  return *plans.learned;
-}
-
 void PlanExecutor::note_announced(const StreamState &state, bool replaced) noexcept {
   PoolDevice *device = device_of(state);
   if (device == nullptr) return;
@@ -97,18 +83,15 @@ void PlanExecutor::note_announced(const StreamState &state, bool replaced) noexc
 
 void PlanExecutor::note_acquire(const StreamState &state, bool announced,
                                 const Plan &set) noexcept {
+  wake();
   const PoolDevice *device = device_of(state);
   if (device == nullptr || device->place >= devices_.size()) return;
   DevicePlans &plans = devices_[device->place];
   if (announced && plans.announced != nullptr) {
     plans.announced->forecast.note_acquire(state.stream->slot);
     ++plans.announced->now;
+    note_foreseen(*plans.announced);
     plans.announced->plan.advance(plans.announced->now);
-  }
-  if (plans.learned != nullptr) {
-    // The caller waits for copies, most likely: what it has done until now is learned meanwhile.
-    rest_ns_ = least_rest_ns;
-    env_.sync.work.notify_all();
   }
   Followed *own = plans.followed();
   if (own == nullptr) return;
@@ -167,6 +150,7 @@ void PlanExecutor::make(PoolDevice &device, Followed &own, OutlookOf &&outlook) 
   own.plan.rebuild(own.now, residents);
   own.on = true;
   own.blocked = false;
+  env_.events.tell(What::plan_made);
   walked_since(own, start);
 }
 
@@ -299,16 +283,8 @@ bool PlanExecutor::follow(PoolDevice &device, DevicePlans &plans) {
   return own->on && go_on(device, *own, own->forecast);
 }
 
-bool PlanExecutor::step(Releasable &lock) {
-  bool worked = false;
-  if (lease_.log.on()) {
-    constexpr size_t most_learned = 256;
-    size_t learned = 0;
-    lock.unlocked(
-        [&] { (void)if_memory([&] { learned = lease_.log.drain(*this, most_learned); }); });
-    worked = learned != 0;
-    rest_ns_ = worked ? least_rest_ns : std::min(2 * rest_ns_, most_rest_ns);
-  }
+bool PlanExecutor::work(Releasable &lock) {
+  bool worked = drain(lock) != 0;
   for (size_t place = 0; place < devices_.size() && !env_.sync.lock.stopping(); ++place) {
     DevicePlans &plans = devices_[place];
     PoolDevice &device = *page_.devices[place];
@@ -323,18 +299,20 @@ bool PlanExecutor::step(Releasable &lock) {
       if (plans.learned != nullptr) end(device, *plans.learned);
     }
   }
+  note_followed();
   if (worked) env_.sync.work.notify_all();
   return worked;
 }
 
-bool PlanExecutor::clean(Releasable &lock, PoolDevice &device, Followed &own) {
+bool PlanExecutor::clean(Releasable &lock, PoolDevice &device) {
   policy::GivenUp &given_up = *device.policy->given_up();
   std::pmr::vector<PageRef> pages(env_.memory);
   if (!given_up.next_to_clean(most_cleaned, *device.view, &pages)) return false;
   const uint64_t cleaned = evictor_.clean(lock, device, pages);
   given_up.settle(pages, *device.view);
   if (cleaned == 0) return false;
-  own.blocked = false;
+  // By now it may be another plan, or none.
+  if (Followed *plan = devices_[device.place].followed()) plan->blocked = false;
   env_.sync.work.notify_all();
   return true;
 }
@@ -345,7 +323,7 @@ uint64_t PlanExecutor::Cleaner::rest_ns() noexcept {
   for (const auto &device : own_.page_.devices) {
     const policy::GivenUp *given_up = device->policy->given_up();
     if (given_up != nullptr && given_up->any_dirty() && own_.plans_for(device->place))
-      return look_again;
+      return own_.dozes() ? std::max(look_again, own_.rest_ns_) : look_again;
   }
   return UINT64_MAX;
 }
@@ -353,9 +331,9 @@ uint64_t PlanExecutor::Cleaner::rest_ns() noexcept {
 bool PlanExecutor::Cleaner::step(Releasable &lock) {
   bool worked = false;
   for (size_t place = 0; place < own_.devices_.size() && !own_.env_.sync.lock.stopping(); ++place) {
-    Followed *plan = own_.devices_[place].followed();
     PoolDevice &device = *own_.page_.devices[place];
-    if (plan != nullptr && device.open()) worked = own_.clean(lock, device, *plan) || worked;
+    if (own_.devices_[place].followed() != nullptr && device.open())
+      worked = own_.clean(lock, device) || worked;
   }
   return worked;
 }

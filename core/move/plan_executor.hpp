@@ -9,6 +9,7 @@
 // used after it was given up stays. Guarded by the pool's lock.
 #pragma once
 
+#include "core/base/cpu_share.hpp"
 #include "core/base/task.hpp"
 #include "core/lease/layer.hpp"
 #include "core/move/plan.hpp"
@@ -50,6 +51,7 @@ class PlanExecutor final : public Task, private lease::Observer {
         evictor_(evictor),
         announcements_(announcements),
         devices_(env.memory),
+        share_(*env.config.clock, env.config.learning.cpu_percent),
         cleaner_(*this) {}
 
   Cleaner &cleaner() noexcept { return cleaner_; }
@@ -88,9 +90,13 @@ class PlanExecutor final : public Task, private lease::Observer {
   /// from the pool's own streams. Throws std::bad_alloc with nothing changed.
   Status load(const policy::SavedProgram &program, std::span<const uint32_t> names) WEIR_NOT_HELD;
 
+  // ---- whether a plan is followed, and how often that changed (weir_pool_stats) ----
+  bool carries_plans() const noexcept WEIR_HELD { return carries_plans_; }
+  uint64_t switches() const noexcept WEIR_HELD { return switches_; }
+
   // ---- the task: the plans ----
   bool step(Releasable &lock) override WEIR_HELD;
-  uint64_t rest_ns() noexcept override WEIR_HELD { return lease_.log.on() ? rest_ns_ : UINT64_MAX; }
+  uint64_t rest_ns() noexcept override WEIR_HELD;
   const char *name() const noexcept override { return "the planner's thread"; }
 
  private:
@@ -135,7 +141,8 @@ class PlanExecutor final : public Task, private lease::Observer {
       return learned != nullptr && learned->on ? learned.get() : nullptr;
     }
   };
-  static constexpr uint64_t least_rest_ns = 100'000, most_rest_ns = 50'000'000;
+  static constexpr uint64_t least_rest_ns = 100'000, usual_rest_ns = 50'000'000,
+                            most_rest_ns = 1'000'000'000;
   enum class Look : uint8_t { wanted, passed, no_room };
 
   // ---- what is observed (lease::Observer), on the task's thread ----
@@ -143,19 +150,48 @@ class PlanExecutor final : public Task, private lease::Observer {
   void born(uint32_t buffer, uint64_t generation, uint64_t bytes) override WEIR_NOT_HELD;
   void died(uint32_t buffer, uint64_t generation) override WEIR_NOT_HELD;
   void began(const lease::ObservedStream &) override {}
-  void missed(const lease::ObservedStream &, uint64_t) override {}  // it finds its place again
-  void missed_lives(uint64_t) override {}  // what it does not know it does not plan for
+  void missed(const lease::ObservedStream &, uint64_t records) override WEIR_NOT_HELD;
+  void missed_lives(uint64_t records) override WEIR_NOT_HELD;
 
   PoolDevice *device_of(const StreamState &state) noexcept WEIR_HELD;
   DevicePlans &have(const PoolDevice &device) WEIR_HELD;
-  Learned &have_learned(const PoolDevice &device) WEIR_HELD;
-  Owned<Learned> make_learned(const PoolDevice &device, size_t devices) const;
   bool copy_some(size_t place, policy::LogSaver &saver, uint64_t most_bytes,
                  bool *begun) WEIR_NOT_HELD;
   bool was_loaded(size_t place) WEIR_NOT_HELD;
-  Status replace_learned(std::span<Owned<Learned>> fresh) WEIR_NOT_HELD;
+  Owned<Learned> learner_to_load(size_t place, size_t sharers) WEIR_NOT_HELD;
+  Status replace_learned(std::span<Owned<Learned>> fresh, size_t sharers) WEIR_NOT_HELD;
   static policy::ResidencyPlan::Terms terms_of(const PoolDevice &device) noexcept;
+  /// Who learns what streams of the device do; nullptr: nobody does.
+  Learned *learner_of(uint8_t place) noexcept WEIR_HELD;
+  /// A learner for each device that can have plans, and for no other. Drops the lock.
+  void have_learners(Releasable &lock) WEIR_HELD;
+  void drop_learner(Releasable &lock, PoolDevice &device) noexcept WEIR_HELD;
+  void make_learner(Releasable &lock, PoolDevice &device, bool late) WEIR_HELD;
+  /// Elsewhere no plan can be made of what is learned.
+  static bool may_have_plans(const PoolDevice &device) noexcept WEIR_HELD;
+  size_t devices_with_plans() const noexcept WEIR_HELD;
+  policy::LearnedForecast::Terms learning_of(const PoolDevice &device,
+                                             size_t sharers) const noexcept WEIR_HELD;
+  /// Some of what has been logged goes to the learners. Returns how many things it was; 0: that is all for now. Drops the lock.
+  size_t drain(Releasable &lock) WEIR_HELD;
+  /// Nothing has been logged for so long that the planner's thread rests for longer than usual.
+  bool dozes() const noexcept WEIR_HELD { return rest_ns_ > usual_rest_ns; }
+  /// Something has been acquired that was no hit: there is more to come, and the caller waits for copies, most likely.
+  void wake() noexcept WEIR_HELD {
+    if (rest_ns_ == least_rest_ns) return;  // it looks soon
+    rest_ns_ = least_rest_ns;
+    env_.sync.work.notify_all();
+  }
+  void note_followed() noexcept WEIR_HELD;
+  /// One step's work, within the share.
+  bool work(Releasable &lock) WEIR_HELD;
+  /// The share is used up: there are no plans until there is some again.
+  void stand_back() noexcept WEIR_HELD;
   void learn(Learned &own, const lease::ObservedOperation &operation) WEIR_HELD;
+  /// Operation `now` has begun, and counts if the plan has come as far.
+  void note_foreseen(const Followed &own) noexcept WEIR_HELD {
+    if (own.on && own.now <= own.plan.planned()) env_.events.tell(What::foreseen);
+  }
 
   /// Makes a plan anew; `outlook` tells of a region and its part what comes, after which operation.
   template <class OutlookOf>
@@ -171,7 +207,7 @@ class PlanExecutor final : public Task, private lease::Observer {
   bool go_on(PoolDevice &device, Followed &own, policy::Forecast &forecast) WEIR_HELD;
   uint32_t client_of(const policy::PrefetchRequest &request) noexcept WEIR_HELD;
   void give_up(PoolDevice &device, Followed &own, const policy::PlannedDrop &drop) WEIR_HELD;
-  bool clean(Releasable &lock, PoolDevice &device, Followed &own) WEIR_HELD;
+  bool clean(Releasable &lock, PoolDevice &device) WEIR_HELD;
   /// Whether a fetch is for now, and what of it.
   Look look_at(PoolDevice &device, Followed &own, uint64_t number,
                policy::PrefetchRequest *request) WEIR_HELD;
@@ -183,7 +219,13 @@ class PlanExecutor final : public Task, private lease::Observer {
   policy::Announcements &announcements_;
   std::pmr::vector<DevicePlans> devices_ WEIR_GUARDED;  ///< by place
   uint64_t rest_ns_ WEIR_GUARDED = least_rest_ns;       ///< until there is something new to learn
-  uint8_t observed_ WEIR_GUARDED = 0;  ///< the place of the stream that was observed last
+  CpuShare share_ WEIR_GUARDED;                         ///< of the planner's thread
+  bool stands_back_ WEIR_GUARDED = false;               ///< it is used up
+  size_t sharers_ WEIR_GUARDED = 0;             ///< learners that the memory for them is divided by
+  uint64_t no_learner_until_ WEIR_GUARDED = 0;  ///< ns: there was no memory for one
+  uint8_t observed_ WEIR_GUARDED = 0;           ///< the place of the stream that was observed last
+  bool carries_plans_ WEIR_GUARDED = false;
+  uint64_t switches_ WEIR_GUARDED = 0;  ///< of carries_plans_
   Cleaner cleaner_;
 };
 

@@ -14,7 +14,7 @@ void PlanExecutor::observe(const lease::ObservedOperation &operation) {
   PoolDevice *device = state != nullptr ? device_of(*state) : nullptr;
   if (device == nullptr) return;
   observed_ = device->place;
-  learn(have_learned(*device), operation);
+  if (Learned *own = learner_of(device->place)) learn(*own, operation);
 }
 
 void PlanExecutor::learn(Learned &own, const lease::ObservedOperation &operation) {
@@ -35,6 +35,8 @@ void PlanExecutor::learn(Learned &own, const lease::ObservedOperation &operation
   }
   own.forecast.observe({operation.name, operation.stream.slot, own.uses});
   own.now = own.forecast.now();
+  env_.events.tell(What::learned);
+  note_foreseen(own);
   for (const uint32_t part : own.forecast.born_parts()) own.plan.born(part);
   own.plan.advance(own.now);
   own.last_use.resize(std::max<size_t>(own.last_use.size(), own.cast.size()));
@@ -66,8 +68,18 @@ void PlanExecutor::born(uint32_t buffer, uint64_t generation, uint64_t bytes) {
   // Of one that has died since, nobody knows where it was: where something was observed last.
   const bool lives = page_.buffers.hot(buffer).lives(generation);
   const uint8_t home = lives ? page_.buffers.target(buffer).region->home : observed_;
-  have_learned(*page_.devices[home])
-      .forecast.born(buffer, generation, bytes, policy::LearnedForecast::no_stream);
+  if (Learned *own = learner_of(home))
+    own->forecast.born(buffer, generation, bytes, policy::LearnedForecast::no_stream);
+}
+
+// A stream finds its place again, and what is not known of is not planned for.
+void PlanExecutor::missed(const lease::ObservedStream &, uint64_t records) {
+  missed_lives(records);
+}
+
+void PlanExecutor::missed_lives(uint64_t records) {
+  const Locked lock(env_.sync.lock);
+  env_.events.tell(What::unlearned, records);
 }
 
 void PlanExecutor::died(uint32_t buffer, uint64_t) {

@@ -42,20 +42,35 @@ bool PlanExecutor::copy_some(size_t place, policy::LogSaver &saver, uint64_t mos
 }
 
 Status PlanExecutor::load(const policy::SavedProgram &program, std::span<const uint32_t> names) {
-  size_t devices = 0;
+  size_t devices = 0, sharers = 0;
   {
     const Locked lock(env_.sync.lock);
     devices = page_.devices.size();
+    sharers = std::max(sharers_, devices_with_plans());
   }
   std::pmr::vector<Owned<Learned>> fresh(env_.memory);
   fresh.resize(devices);
   for (size_t place = 0; place < devices; ++place) {
     const bool saved = place < program.logs.size() && !program.logs[place].operations.empty();
     if (!saved && !was_loaded(place)) continue;
-    fresh[place] = make_learned(*page_.devices[place], devices);
-    if (saved) fresh[place]->forecast.load(program.logs[place], names);
+    fresh[place] = learner_to_load(place, sharers);
+    if (saved && fresh[place] != nullptr) fresh[place]->forecast.load(program.logs[place], names);
   }
-  return replace_learned(fresh);  // what was there ends when the lock is free again
+  return replace_learned(fresh, sharers);  // what was there ends when the lock is free again
+}
+
+/// nullptr: there are no plans for the device.
+Owned<PlanExecutor::Learned> PlanExecutor::learner_to_load(size_t place, size_t sharers) {
+  policy::LearnedForecast::Terms learning;
+  policy::ResidencyPlan::Terms terms;
+  {
+    const Locked lock(env_.sync.lock);
+    const PoolDevice &device = *page_.devices[place];
+    if (!may_have_plans(device)) return {};
+    learning = learning_of(device, sharers);
+    terms = terms_of(device);
+  }
+  return make_owned<Learned>(env_.memory, terms, learning, env_.memory);
 }
 
 bool PlanExecutor::was_loaded(size_t place) {
@@ -65,12 +80,13 @@ bool PlanExecutor::was_loaded(size_t place) {
 }
 
 /// Those that are not nullptr take the places of what there is; the buffers that live are told to them.
-Status PlanExecutor::replace_learned(std::span<Owned<Learned>> fresh) {
+Status PlanExecutor::replace_learned(std::span<Owned<Learned>> fresh, size_t sharers) {
   const Locked lock(env_.sync.lock);
   while (devices_.size() < fresh.size()) devices_.emplace_back();
   for (const DevicePlans &plans : devices_)
     if (plans.learned != nullptr && plans.learned->forecast.now() != 0)
       return fail(WEIR_ERROR_INVALID_ARGUMENT, "the pool has learned from operations already");
+  sharers_ = std::max(sharers_, sharers);
   for (size_t place = 0; place < fresh.size(); ++place) {
     Owned<Learned> &own = devices_[place].learned;
     if (fresh[place] == nullptr) continue;

@@ -44,8 +44,12 @@ struct EngineConfig {
   uint64_t evict_wait_ns = 10'000'000'000;
   const char *policy = nullptr;
   bool plans = false;  ///< the policy carries out plans of what is to come
-  bool learns =
-      false;  ///< what streams acquire is logged for who learns from it (core/lease/use_log.hpp); not without `background`
+  /// What streams acquire is logged for who learns from it (core/lease/use_log.hpp).
+  struct Learning {
+    bool on = false;                        ///< not without `background`
+    uint64_t memory = uint64_t{32} << 20U;  ///< for what is learned, of all devices
+    uint32_t cpu_percent = 100;             ///< of one CPU, to learn and plan; 100: no limit
+  } learning;
   bool background = true;
   uint32_t pool_id = 0;
   const Clock *clock = nullptr;  ///< a test's; from the start on the pool's

@@ -134,9 +134,10 @@ void LearnedForecast::place(uint32_t stream) noexcept {
   born_parts_.clear();
   const uint32_t number = log_.end() - 1;
   Alignment &alignment = alignments_[stream];
+  const bool foreseen = alignment.aligned();
   const uint64_t jumps = alignment.jumps();
   alignment.observe(log_, contexts_, number);
-  trust_.note_operation(!alignment.aligned() || alignment.jumps() != jumps);
+  if (foreseen) trust_.note_operation(!alignment.aligned() || alignment.jumps() != jumps);
   pair_births(number, alignment);
   pair_uses(number, alignment);
   speeds_.note(stream);

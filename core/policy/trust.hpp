@@ -12,7 +12,7 @@ namespace weir::policy {
 
 class Trust {
  public:
-  /// `lost`: the newest operation was not the one that follows.
+  /// One was foreseen for the newest operation. `lost`: it was not the one that follows.
   void note_operation(bool lost) noexcept { note(lost, 1.0 / operations_kept, &lost_); }
   /// `wrong`: another buffer was expected.
   void note_use(bool wrong) noexcept { note(wrong, 1.0 / uses_kept, &wrong_); }
@@ -30,7 +30,7 @@ class Trust {
     *share += ((bad ? 1.0 : 0.0) - *share) * weight;
   }
 
-  double lost_ = 4 * most_lost, wrong_ = 0;
+  double lost_ = 2 * most_lost, wrong_ = 0;
 };
 
 }  // namespace weir::policy

@@ -136,7 +136,10 @@ Status Engine::start(page::EngineConfig config) {
     for (const auto &device : pages_.devices) pages_.places.open(device->place);
     movers_.losses.tell_peers();
   }
-  if (config_.learns && config_.background) {
+  // Where there can be no plan nothing is learned for one.
+  const bool plannable =
+      std::ranges::any_of(pages_.devices, [](const auto &device) { return device->vmm(); });
+  if (config_.learning.on && config_.background && (plannable || !config_.plans)) {
     // What is smaller is not worth a plan: all of it stays.
     constexpr uint64_t share = 65536;
     uint64_t budget = 0;
@@ -325,7 +328,8 @@ void Engine::wait_idle() {
 // ---- who looks ----
 
 Inspector Engine::inspector() noexcept {
-  return Inspector({env_, page_, lease_, pages_.carrier, memory_, movers_.losses});
+  return Inspector(
+      {env_, page_, lease_, pages_.carrier, memory_, movers_.losses, movers_.prefetcher.plans()});
 }
 
 bool Engine::has_leases(const Stream &stream) noexcept {

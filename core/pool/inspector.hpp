@@ -12,6 +12,10 @@
 
 #include <functional>
 
+namespace weir::move {
+class PlanExecutor;
+}
+
 namespace weir::pool {
 
 class Inspector {
@@ -23,6 +27,7 @@ class Inspector {
     const transfer::Carrier &carrier;
     const CountingMemory &memory;
     const move::Losses &losses;
+    const move::PlanExecutor *plans;  ///< nullptr: the policy carries out none
   };
   template <class What>
   using Visit = std::function<void(const What &)>;

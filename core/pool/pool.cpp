@@ -100,15 +100,9 @@ Status Pool::start(const weir_pool_desc &desc) {
                                      ? desc.watermark_high_permille
                                      : std::max(30U, config.memory.watermark_low);
   if (desc.evict_wait_ns != 0) config.evict_wait_ns = desc.evict_wait_ns;
-  config.policy = desc.policy;
   config.background = (desc.flags & WEIR_POOL_NO_BACKGROUND) == 0;
   if (!config.background) config.idle_grace_ns = UINT64_MAX;
-  config.plans = desc.policy != nullptr && std::strcmp(desc.policy, "auto") == 0;
-  // Where there is little, learning takes more than it can save.
-  constexpr uint64_t worth_learning = uint64_t{64} << 20U;
-  uint64_t budgets = 0;
-  for (uint32_t i = 0; i < desc.device_count; ++i) budgets += desc.devices[i].budget;
-  config.learns = context_.learns || (config.plans && budgets >= worth_learning);
+  WEIR_TRY(read_policy(desc, &config));
   config.host.checksum = (desc.flags & WEIR_POOL_CHECKSUM_HOST) != 0;
   config.pool_id = id_;
   WEIR_TRY(read_lower(desc, &config));
@@ -150,6 +144,42 @@ Status Pool::join(const backend::Device &device, const weir_pool_device &entry) 
   routes.find(context_.places(), ids);
   const uint32_t node = context_.places().numa_node(device);
   return membership.add({&device, entry.budget, node}, std::move(routes));
+}
+
+/// What the descriptor says of the policy, and of what it may take.
+Status Pool::read_policy(const weir_pool_desc &desc, page::EngineConfig *config) {
+  constexpr uint64_t usual_memory = uint64_t{32} << 20U;
+  constexpr uint64_t least_memory = uint64_t{2} << 20U;
+  static_assert(least_memory >= page::max_devices * policy::LearnedForecast::least_budget);
+  if (desc.reserved2 != 0)
+    return fail(WEIR_ERROR_INVALID_ARGUMENT, "reserved2 is %u", desc.reserved2);
+  if (desc.policy_memory != 0 && desc.policy_memory < least_memory)
+    return fail(WEIR_ERROR_INVALID_ARGUMENT,
+                "policy_memory is %llu, less than %llu; 0 takes the default",
+                llu(desc.policy_memory), llu(least_memory));
+  if (desc.policy_memory != 0 && desc.policy_memory >= config->record_budget)
+    return fail(WEIR_ERROR_INVALID_ARGUMENT,
+                "policy_memory is %llu, and record_budget, of which it is a part, %llu",
+                llu(desc.policy_memory), llu(config->record_budget));
+  if (desc.policy_cpu_percent > 100)
+    return fail(WEIR_ERROR_INVALID_ARGUMENT, "policy_cpu_percent is %u, not 1 to 100, or 0",
+                desc.policy_cpu_percent);
+  config->policy = desc.policy;
+  config->plans = desc.policy != nullptr && std::strcmp(desc.policy, "auto") == 0;
+  config->learning.memory =
+      desc.policy_memory != 0
+          ? desc.policy_memory
+          : std::max(least_memory, std::min(usual_memory, config->record_budget / 4));
+  // Without threads of its own a pool plans nothing, but for tests, which wait for what was planned.
+  constexpr uint32_t usual_percent = 10;
+  const uint32_t percent = desc.policy_cpu_percent != 0 ? desc.policy_cpu_percent : usual_percent;
+  config->learning.cpu_percent = config->background ? percent : 100;
+  // Where there is little, learning takes more than it can save.
+  constexpr uint64_t worth_learning = uint64_t{64} << 20U;
+  uint64_t budgets = 0;
+  for (uint32_t i = 0; i < desc.device_count; ++i) budgets += desc.devices[i].budget;
+  config->learning.on = context_.learns || (config->plans && budgets >= worth_learning);
+  return {};
 }
 
 /// What the descriptor says of the tiers below HOST.

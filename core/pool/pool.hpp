@@ -77,6 +77,7 @@ class Pool {
  private:
   Status read_device(const weir_pool_device &entry, const char *name,
                      const backend::Device **device);
+  Status read_policy(const weir_pool_desc &desc, page::EngineConfig *config);
   Status read_lower(const weir_pool_desc &desc, page::EngineConfig *config);
   Status join(const backend::Device &device, const weir_pool_device &entry);
   void serve();

@@ -76,6 +76,8 @@ struct Setup {
   uint64_t rebalance_bytes_per_second = 0;
   uint64_t page_granules = 1;  ///< of which a page of the pool is
   const char *policy = nullptr;
+  uint64_t policy_memory = 0;
+  uint32_t policy_cpu_percent = 0;
   void (*before_pool)(weir_context context) = nullptr;
 };
 
@@ -120,6 +122,8 @@ struct World {
     desc.recompress_idle_ns = setup.recompress_idle_ns;
     desc.rebalance_bytes_per_second = setup.rebalance_bytes_per_second;
     desc.policy = setup.policy;
+    desc.policy_memory = setup.policy_memory;
+    desc.policy_cpu_percent = setup.policy_cpu_percent;
     if (setup.before_pool != nullptr) setup.before_pool(context);
     ok(weir_pool_create(context, &desc, &pool));
   }

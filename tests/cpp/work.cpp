@@ -50,6 +50,7 @@ void options_arrive_where_they_belong(void **) {
   pool.compress_threads = 12, pool.compress_share_percent = 13;
   pool.idle_grace_ns = 14, pool.segment_size = 15, pool.recompress_idle_ns = 16;
   pool.rebalance_bytes_per_second = 17, pool.record_budget = 18;
+  pool.policy_memory = 19, pool.policy_cpu_percent = 20;
   const c_struct<pool_desc> c(pool);
   const weir_pool_desc &got = *c.get();
   assert_int_equal(got.device_count, 2);
@@ -64,6 +65,7 @@ void options_arrive_where_they_belong(void **) {
   assert_true(got.compress_threads == 12 && got.compress_share_percent == 13);
   assert_true(got.idle_grace_ns == 14 && got.segment_size == 15 && got.recompress_idle_ns == 16);
   assert_true(got.rebalance_bytes_per_second == 17 && got.record_budget == 18);
+  assert_true(got.policy_memory == 19 && got.policy_cpu_percent == 20);
 
   buffer_desc buffer;
   buffer.size = 1, buffer.flags = 2, buffer.alignment = 4, buffer.priority = 1, buffer.home = 5;

@@ -151,6 +151,16 @@ void one_is_told_and_a_wait_says_that_it_timed_out(void **) {
       ETIMEDOUT);
 }
 
+void computing_takes_no_time_of_the_thread_s_clock(void **) {
+  timespec before{}, after{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &before);
+  volatile uint64_t sum = 0;
+  for (uint64_t i = 0; i < 10'000'000; ++i) sum = sum + i;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &after);
+  assert_int_equal(after.tv_sec - before.tv_sec, 0);
+  assert_int_equal(after.tv_nsec - before.tv_nsec, 0);
+}
+
 void who_sleeps_with_a_lock_holds_up_who_wants_it(void **) {
   std::mutex mutex;
   const Clock::time_point start = Clock::now();
@@ -324,6 +334,7 @@ int main() {
       cmocka_unit_test(a_wait_ends_when_it_is_told_or_when_its_time_is_over),
       cmocka_unit_test(all_are_told_and_go_in_the_order_in_which_they_came),
       cmocka_unit_test(one_is_told_and_a_wait_says_that_it_timed_out),
+      cmocka_unit_test(computing_takes_no_time_of_the_thread_s_clock),
       cmocka_unit_test(who_sleeps_with_a_lock_holds_up_who_wants_it),
       cmocka_unit_test(readers_share_and_a_writer_waits),
       cmocka_unit_test(a_word_is_waited_for),

@@ -84,6 +84,18 @@ void add_lower_rows(const Report &report, Table &table) {
   }
 }
 
+/// What the policy has planned, where it plans.
+void add_plan_rows(const weir_pool_stats &stats, Table &table) {
+  if (stats.learned_operations != 0)
+    table.row("operations learned", std::to_string(stats.learned_operations) + ", " +
+                                        std::to_string(stats.lost_uses) + " uses lost");
+  if (stats.plans_made == 0) return;
+  table.row("operations planned", std::to_string(stats.planned_operations) + ", by " +
+                                      std::to_string(stats.plans_made) + " plans");
+  table.row("fetched and cleaned for plans",
+            format_bytes(stats.plan_fetched_bytes) + ", " + format_bytes(stats.plan_cleaned_bytes));
+}
+
 }  // namespace
 
 std::string report_json(const Report &report) {
@@ -147,6 +159,14 @@ std::string report_json(const Report &report) {
   json["eviction_failures"] = stats.eviction_failures;
   json["hits"] = stats.hits;
   json["misses"] = stats.misses;
+  json["learned_operations"] = stats.learned_operations;
+  json["lost_uses"] = stats.lost_uses;
+  json["planned_operations"] = stats.planned_operations;
+  json["plans_made"] = stats.plans_made;
+  json["plan_fetched_bytes"] = stats.plan_fetched_bytes;
+  json["plan_cleaned_bytes"] = stats.plan_cleaned_bytes;
+  json["policy_switches"] = stats.policy_switches;
+  json["policy_carries_plans"] = stats.policy_carries_plans;
   json["verify_errors"] = report.verify_errors;
   if (!report.first_errors.empty()) json["first_verify_errors"] = errors_json(report.first_errors);
   json["seconds"] = report.constrained.seconds;
@@ -222,6 +242,7 @@ std::string report_text(const Report &report) {
       std::to_string(stats.hits) + " of " + std::to_string(stats.hits + stats.misses) + " (" +
           percent(static_cast<double>(stats.hits), static_cast<double>(stats.hits + stats.misses)) +
           ")");
+  add_plan_rows(stats, table);
   if (report.seconds_all_resident)
     table.row("time, all resident", format_fixed(*report.seconds_all_resident, 3) + " s");
   if (report.seconds_plain) {

@@ -256,6 +256,13 @@ weir_pool_stats stats_between(const weir_pool_stats &before, const weir_pool_sta
       &weir_pool_stats::relayed_bytes,
       &weir_pool_stats::host_relayed_bytes,
       &weir_pool_stats::split_bytes,
+      &weir_pool_stats::learned_operations,
+      &weir_pool_stats::lost_uses,
+      &weir_pool_stats::planned_operations,
+      &weir_pool_stats::plans_made,
+      &weir_pool_stats::plan_fetched_bytes,
+      &weir_pool_stats::plan_cleaned_bytes,
+      &weir_pool_stats::policy_switches,
   };
   for (const auto counter : counters) gained.*counter -= before.*counter;
   return gained;

@@ -40,7 +40,7 @@ typedef struct weir_pool_desc {
   uint32_t watermark_high_permille;           /**< ... and goes on until this many are free (0 = 30) */
   uint64_t evict_wait_ns;            /**< how long one eviction may wait for the fences of released work (0 = 10 s) */
   const char *policy;                /**< NULL = "lru-window": what was used longest ago and is not announced goes first. "auto" learns what each stream
-                                          does, and evicts and brings back by a plan of what comes; 32 MiB of host memory and more, and
+                                          does, and evicts and brings back by a plan of what comes; policy_memory of host memory and more, and
                                           two threads (docs/policies.md). Others: INVALID_ARGUMENT */
   const char *name;                  /**< for logs and snapshots; NULL = "pool" */
   uint64_t compressed_budget;        /**< bytes of pageable host memory for compressed pages; 0 = no such tier */
@@ -66,8 +66,14 @@ typedef struct weir_pool_desc {
                                           with WEIR_POOL_NO_BACKGROUND; never with WEIR_POOL_NO_PEER) */
   uint64_t record_budget;            /**< bytes of host memory that the pool's own records (bookkeeping_bytes) may take for buffers to be
                                           made: who needs more is refused (0 = 1/64 of the machine's memory; WEIR_UNLIMITED = no limit) */
+  uint64_t policy_memory;            /**< bytes of host memory for what "auto" learns, of all devices and streams together, counted in
+                                          bookkeeping_bytes: what does not fit is forgotten, the oldest first. At least 2 MiB, and less than
+                                          record_budget (0 = 32 MiB, or a quarter of record_budget). Other policies take none */
+  uint32_t policy_cpu_percent;       /**< percent of one CPU that "auto" may use to learn and plan, 1 .. 100 (0 = 10). While that is used up it
+                                          learns nothing, which weir_pool_stats.lost_uses counts, and decides as "lru-window" */
+  uint32_t reserved2;
 } weir_pool_desc;
-#define WEIR_POOL_DESC_INIT {sizeof(weir_pool_desc), 0, NULL, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0, NULL, 0, 0, 0, 0, NULL, 0, 0, 0, 0, 0}
+#define WEIR_POOL_DESC_INIT {sizeof(weir_pool_desc), 0, NULL, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0, NULL, 0, 0, 0, 0, NULL, 0, 0, 0, 0, 0, 0, 0, 0}
 
 /** Flags of a pool. */
 enum {
@@ -368,7 +374,15 @@ WEIR_API weir_result weir_pool_policy_load(weir_pool pool, const void *bytes, ui
   X(rebalanced_bytes, "bytes copied from HOST and below to neighbours that had memory to spare") \
   X(generation, "changes of the pool's devices so far: one added, one removed, one lost") \
   X(remote_uses, "uses granted on another device's memory (WEIR_USE_ALLOW_REMOTE)") \
-  X(shared_operation_ids, "times a name got the number that all names beyond the first 65,536 share (weir_operation_id)")
+  X(shared_operation_ids, "times a name got the number that all names beyond the first 65,536 share (weir_operation_id)") \
+  X(learned_operations, "operations that the policy has learned from") \
+  X(lost_uses, "uses, births and deaths of buffers that it has not learned from: its log was full, or its share of the CPU used up. A use of a part of a buffer counts twice") \
+  X(planned_operations, "operations that a plan foresaw, and that came while it was carried out") \
+  X(plans_made, "plans made, each from what was there then") \
+  X(plan_fetched_bytes, "of prefetched_bytes, those that a plan wanted by a date") \
+  X(plan_cleaned_bytes, "of background_demoted_bytes, those that stayed on the device: a plan has done with them") \
+  X(policy_switches, "times that the policy stopped carrying out plans, or took it up again, because they did not pay or do") \
+  X(policy_carries_plans, "1: it carries out plans now; 0: it does not")
 
 /** The counters of a pool: a uint64_t for each of WEIR_POOL_STATS_FIELDS. */
 typedef struct weir_pool_stats {

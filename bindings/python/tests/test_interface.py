@@ -168,7 +168,7 @@ OPTIONS: list[tuple[Any, str, dict[str, str], set[str]]] = [
 @pytest.mark.parametrize(("function", "name", "renamed", "flags"), OPTIONS)
 def test_options_have_the_names_of_the_fields(function: Any, name: str, renamed: dict[str, str], flags: set[str]) -> None:
     fields = {field for field, _ in ffi.typeof(name).fields}
-    fields -= {"struct_size", "reserved", "flags", "device_count", "storage_path_count", "user"}
+    fields -= {"struct_size", "reserved", "reserved2", "flags", "device_count", "storage_path_count", "user"}
     options = set(inspect.signature(function).parameters) - {"self"} - flags
     assert {renamed.get(option, option) for option in options} == fields
 

@@ -53,6 +53,21 @@ refused or failed                           attribute
 lease conflicts                    2        lease_conflicts"""
 
 
+def test_plans_have_a_section_where_there_are_some() -> None:
+    stats = stats_of(learned_operations=2000, planned_operations=1500, lost_uses=7, plans_made=3, promoted_bytes=4 << 20,
+                     plan_fetched_bytes=3 << 20, demoted_bytes=2 << 20, plan_cleaned_bytes=1 << 20)  # fmt: skip
+    assert "plans" not in str(stats_of(hits=1))
+    text = str(stats)
+    assert text[text.index("plans") :] == """\
+plans                                       attribute
+operations learned             2,000        learned_operations
+  foreseen by a plan           1,500  75 %  planned_operations
+uses lost to learning              7        lost_uses
+plans made                         3        plans_made
+fetched for a plan          3.00 MiB  75 %  plan_fetched_bytes
+cleaned for a plan          1.00 MiB  50 %  plan_cleaned_bytes"""
+
+
 def test_numbers_stay_numbers(pool: weir.Pool, stream: weir.Stream) -> None:
     with pool.acquire(stream, weir.overwrite(pool.buffer(PAGE))):
         stats, device = pool.stats, pool.device_stats()

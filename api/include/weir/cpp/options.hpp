@@ -61,6 +61,8 @@ struct pool_desc {
   uint64_t recompress_idle_ns = 0;
   uint64_t rebalance_bytes_per_second = 0;
   uint64_t record_budget = 0;
+  uint64_t policy_memory = 0;      /**< bytes for what "auto" learns */
+  uint32_t policy_cpu_percent = 0; /**< of one CPU, for "auto" to learn and plan */
 };
 
 /// weir_client_desc: who bytes are charged to.
@@ -209,6 +211,7 @@ class c_struct<pool_desc> {
     c_.compress_share_percent = from.compress_share_percent;
     c_.segment_size = from.segment_size, c_.recompress_idle_ns = from.recompress_idle_ns;
     c_.rebalance_bytes_per_second = from.rebalance_bytes_per_second;
+    c_.policy_memory = from.policy_memory, c_.policy_cpu_percent = from.policy_cpu_percent;
   }
   c_struct(const c_struct &) = delete;
   c_struct &operator=(const c_struct &) = delete;

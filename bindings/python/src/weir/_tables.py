@@ -140,6 +140,15 @@ def pool_table(stats: PoolStats) -> Table:
         ("uses that brought pages in", count_text(stats.misses), share_text(stats.misses, uses), "misses"),
         ("waited for other leases", time_text(stats.wait_ns), "", "wait_ns"),
     ]
+    foreseen = share_text(stats.planned_operations, stats.learned_operations)
+    plans = [
+        ("operations learned", count_text(stats.learned_operations), "", "learned_operations"),
+        ("  foreseen by a plan", count_text(stats.planned_operations), foreseen, "planned_operations"),
+        ("uses lost to learning", count_text(stats.lost_uses), "", "lost_uses"),
+        ("plans made", count_text(stats.plans_made), "", "plans_made"),
+        _moved(stats, "fetched for a plan", "plan_fetched_bytes", brought),
+        _moved(stats, "cleaned for a plan", "plan_cleaned_bytes", stats.demoted_bytes),
+    ]
     troubles = [(words, count_text(getattr(stats, name)), "", name) for name, words in _TROUBLES if getattr(stats, name)]
     return Table(
         f"Pool: {count_text(stats.buffers)} buffers, {bytes_text(stats.buffer_bytes)} in {count_text(stats.pages)} pages",
@@ -147,6 +156,7 @@ def pool_table(stats: PoolStats) -> Table:
             Section(("memory", "held", "budget", "", "idle"), memory),
             Section(("moved", "", "", _ATTRIBUTE), moved),
             Section(("leases", "", "", _ATTRIBUTE), work),
+            *([Section(("plans", "", "", _ATTRIBUTE), plans)] if stats.learned_operations or stats.plans_made else []),
             *([Section(("refused or failed", "", "", _ATTRIBUTE), troubles)] if troubles else []),
         ],
     )

@@ -67,7 +67,9 @@ class Pool(Closable):
         from 32 MiB on).
 
     What leaves, and when:
-      policy: what decides which page goes (None: "lru-window").
+      policy: what decides which page goes (None: "lru-window"; "auto" learns what the program does).
+      policy_memory: host memory for what "auto" learns, at least "2M" (0: "32M").
+      policy_cpu_percent: how much of one CPU "auto" may use to learn and plan (0: 10).
       watermark_low_permille: when less than so many thousandths of a device's budget are free, pages are moved down in the
         background (0: 10),
       watermark_high_permille: until so many are (0: 30).
@@ -117,6 +119,8 @@ class Pool(Closable):
         recompress_idle: float | None = None,
         rebalance_rate: Size = 0,
         record_budget: Size = 0,
+        policy_memory: Size = 0,
+        policy_cpu_percent: int = 0,
         background: bool = True,
         peer: bool = True,
         checksum_host: bool = False,
@@ -156,6 +160,8 @@ class Pool(Closable):
         desc.recompress_idle_ns = nanoseconds(recompress_idle, infinite=_NEVER)
         desc.rebalance_bytes_per_second = size_in_bytes(rebalance_rate, "rebalance_rate")
         desc.record_budget = size_in_bytes(record_budget, "record_budget", MACHINE)
+        desc.policy_memory = size_in_bytes(policy_memory, "policy_memory", MACHINE)
+        desc.policy_cpu_percent = policy_cpu_percent
         out = ffi.new("weir_pool *")
         with entered(context):
             check(lib.weir_pool_create(context._raw, desc, out))

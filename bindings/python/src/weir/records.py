@@ -210,6 +210,17 @@ class PoolStats(_Shown):
     remote_uses: int  #: uses granted on another device's memory (WEIR_USE_ALLOW_REMOTE)
     #: times a name got the number that all names beyond the first 65,536 share (weir_operation_id)
     shared_operation_ids: int
+    learned_operations: int  #: operations that the policy has learned from
+    #: uses, births and deaths of buffers that it has not learned from: its log was full, or its share of the CPU used up. A use of
+    #: a part of a buffer counts twice
+    lost_uses: int
+    planned_operations: int  #: operations that a plan foresaw, and that came while it was carried out
+    plans_made: int  #: plans made, each from what was there then
+    plan_fetched_bytes: int  #: of prefetched_bytes, those that a plan wanted by a date
+    plan_cleaned_bytes: int  #: of background_demoted_bytes, those that stayed on the device: a plan has done with them
+    #: times that the policy stopped carrying out plans, or took it up again, because they did not pay or do
+    policy_switches: int
+    policy_carries_plans: int  #: 1: it carries out plans now; 0: it does not
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1397,7 +1397,7 @@ page_size, at most 1 GiB. More than a device's budget: one class only, told by a
     /// how long one eviction may wait for the fences of released work (0 = 10 s)
     pub evict_wait_ns: u64,
     /**NULL = "lru-window": what was used longest ago and is not announced goes first. "auto" learns what each stream
-does, and evicts and brings back by a plan of what comes; 32 MiB of host memory and more, and
+does, and evicts and brings back by a plan of what comes; policy_memory of host memory and more, and
 two threads (docs/policies.md). Others: INVALID_ARGUMENT*/
     pub policy: *const ::core::ffi::c_char,
     /// for logs and snapshots; NULL = "pool"
@@ -1437,6 +1437,14 @@ with WEIR_POOL_NO_BACKGROUND; never with WEIR_POOL_NO_PEER)*/
     /**bytes of host memory that the pool's own records (bookkeeping_bytes) may take for buffers to be
 made: who needs more is refused (0 = 1/64 of the machine's memory; WEIR_UNLIMITED = no limit)*/
     pub record_budget: u64,
+    /**bytes of host memory for what "auto" learns, of all devices and streams together, counted in
+bookkeeping_bytes: what does not fit is forgotten, the oldest first. At least 2 MiB, and less than
+record_budget (0 = 32 MiB, or a quarter of record_budget). Other policies take none*/
+    pub policy_memory: u64,
+    /**percent of one CPU that "auto" may use to learn and plan, 1 .. 100 (0 = 10). While that is used up it
+learns nothing, which weir_pool_stats.lost_uses counts, and decides as "lru-window"*/
+    pub policy_cpu_percent: u32,
+    pub reserved2: u32,
 }
 #[test]
 fn bindgen_test_layout_weir_pool_desc() {
@@ -1444,7 +1452,7 @@ fn bindgen_test_layout_weir_pool_desc() {
     let ptr = UNINIT.as_ptr();
     assert_eq!(
         ::core::mem::size_of::<weir_pool_desc>(),
-        168usize,
+        184usize,
         "Size of weir_pool_desc",
     );
     assert_eq!(
@@ -1593,6 +1601,23 @@ fn bindgen_test_layout_weir_pool_desc() {
         unsafe { ::core::ptr::addr_of!((*ptr).record_budget) as usize - ptr as usize },
         160usize,
         "Offset of field: weir_pool_desc::record_budget",
+    );
+    assert_eq!(
+        unsafe { ::core::ptr::addr_of!((*ptr).policy_memory) as usize - ptr as usize },
+        168usize,
+        "Offset of field: weir_pool_desc::policy_memory",
+    );
+    assert_eq!(
+        unsafe {
+            ::core::ptr::addr_of!((*ptr).policy_cpu_percent) as usize - ptr as usize
+        },
+        176usize,
+        "Offset of field: weir_pool_desc::policy_cpu_percent",
+    );
+    assert_eq!(
+        unsafe { ::core::ptr::addr_of!((*ptr).reserved2) as usize - ptr as usize },
+        180usize,
+        "Offset of field: weir_pool_desc::reserved2",
     );
 }
 /// no demotion or prefetch threads: all work happens inside calls
@@ -2436,6 +2461,14 @@ pub struct weir_pool_stats {
     pub generation: u64,
     pub remote_uses: u64,
     pub shared_operation_ids: u64,
+    pub learned_operations: u64,
+    pub lost_uses: u64,
+    pub planned_operations: u64,
+    pub plans_made: u64,
+    pub plan_fetched_bytes: u64,
+    pub plan_cleaned_bytes: u64,
+    pub policy_switches: u64,
+    pub policy_carries_plans: u64,
 }
 #[test]
 fn bindgen_test_layout_weir_pool_stats() {
@@ -2443,7 +2476,7 @@ fn bindgen_test_layout_weir_pool_stats() {
     let ptr = UNINIT.as_ptr();
     assert_eq!(
         ::core::mem::size_of::<weir_pool_stats>(),
-        536usize,
+        600usize,
         "Size of weir_pool_stats",
     );
     assert_eq!(
@@ -2852,6 +2885,56 @@ fn bindgen_test_layout_weir_pool_stats() {
         },
         528usize,
         "Offset of field: weir_pool_stats::shared_operation_ids",
+    );
+    assert_eq!(
+        unsafe {
+            ::core::ptr::addr_of!((*ptr).learned_operations) as usize - ptr as usize
+        },
+        536usize,
+        "Offset of field: weir_pool_stats::learned_operations",
+    );
+    assert_eq!(
+        unsafe { ::core::ptr::addr_of!((*ptr).lost_uses) as usize - ptr as usize },
+        544usize,
+        "Offset of field: weir_pool_stats::lost_uses",
+    );
+    assert_eq!(
+        unsafe {
+            ::core::ptr::addr_of!((*ptr).planned_operations) as usize - ptr as usize
+        },
+        552usize,
+        "Offset of field: weir_pool_stats::planned_operations",
+    );
+    assert_eq!(
+        unsafe { ::core::ptr::addr_of!((*ptr).plans_made) as usize - ptr as usize },
+        560usize,
+        "Offset of field: weir_pool_stats::plans_made",
+    );
+    assert_eq!(
+        unsafe {
+            ::core::ptr::addr_of!((*ptr).plan_fetched_bytes) as usize - ptr as usize
+        },
+        568usize,
+        "Offset of field: weir_pool_stats::plan_fetched_bytes",
+    );
+    assert_eq!(
+        unsafe {
+            ::core::ptr::addr_of!((*ptr).plan_cleaned_bytes) as usize - ptr as usize
+        },
+        576usize,
+        "Offset of field: weir_pool_stats::plan_cleaned_bytes",
+    );
+    assert_eq!(
+        unsafe { ::core::ptr::addr_of!((*ptr).policy_switches) as usize - ptr as usize },
+        584usize,
+        "Offset of field: weir_pool_stats::policy_switches",
+    );
+    assert_eq!(
+        unsafe {
+            ::core::ptr::addr_of!((*ptr).policy_carries_plans) as usize - ptr as usize
+        },
+        592usize,
+        "Offset of field: weir_pool_stats::policy_carries_plans",
     );
 }
 extern "C" {

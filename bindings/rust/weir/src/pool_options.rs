@@ -176,6 +176,18 @@ impl PoolOptions {
         self
     }
 
+    /// Bytes of host memory for what the policy "auto" learns, at least 2 MiB. Without it 32 MiB.
+    pub fn policy_memory(mut self, bytes: u64) -> PoolOptions {
+        self.desc.policy_memory = bytes;
+        self
+    }
+
+    /// Percent of one CPU that the policy "auto" may use to learn and plan. Without it 10.
+    pub fn policy_cpu_percent(mut self, percent: u32) -> PoolOptions {
+        self.desc.policy_cpu_percent = percent;
+        self
+    }
+
     /// No demotion or prefetch threads: all work happens inside calls.
     pub fn no_background(self) -> PoolOptions {
         self.flag(sys::WEIR_POOL_NO_BACKGROUND)

@@ -157,6 +157,23 @@ counters! {
     remote_uses,
     /// Times a name got the number that all names beyond the first 65,536 share ([`Pool::operation_id`](crate::Pool::operation_id)).
     shared_operation_ids,
+    /// Operations that the policy has learned from.
+    learned_operations,
+    /// Uses, births and deaths of buffers that it has not learned from: its log was full, or its share of the CPU used up.
+    /// A use of a part of a buffer counts twice.
+    lost_uses,
+    /// Operations that a plan foresaw, and that came while it was carried out.
+    planned_operations,
+    /// Plans made, each from what was there then.
+    plans_made,
+    /// Of prefetched_bytes, those that a plan wanted by a date.
+    plan_fetched_bytes,
+    /// Of background_demoted_bytes, those that stayed on the device: a plan has done with them.
+    plan_cleaned_bytes,
+    /// Times that the policy stopped carrying out plans, or took it up again, because they did not pay or do.
+    policy_switches,
+    /// 1: it carries out plans now; 0: it does not.
+    policy_carries_plans,
 }
 
 // A counter that the header has and this page lacks would be missed silently.

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Who learns, in how much memory, and in how much time: the learners of a pool's devices share the memory that the pool was made with, and the
+// planner's thread keeps within its share of a CPU.
+
+#include "core/move/plan_executor.hpp"
+
+#include <algorithm>
+
+namespace weir::move {
+namespace {
+
+/// Where there was no memory for a learner, none is made for so long.
+constexpr uint64_t without_memory_ns = 1'000'000'000;
+
+}  // namespace
+
+// ---- learners ----
+
+bool PlanExecutor::may_have_plans(const PoolDevice &device) noexcept {
+  return device.vmm() && !device.gone() && !device.lost();
+}
+
+size_t PlanExecutor::devices_with_plans() const noexcept {
+  return static_cast<size_t>(std::ranges::count_if(
+      page_.devices, [](const auto &device) WEIR_HELD { return may_have_plans(*device); }));
+}
+
+policy::LearnedForecast::Terms PlanExecutor::learning_of(const PoolDevice &device,
+                                                         size_t sharers) const noexcept {
+  policy::LearnedForecast::Terms learning;
+  learning.budget = env_.config.learning.memory / sharers;
+  learning.smallest = device.memory.page_size();  // what shares its pages with others
+  return learning;
+}
+
+PlanExecutor::Learned *PlanExecutor::learner_of(uint8_t place) noexcept {
+  return place < devices_.size() ? devices_[place].learned.get() : nullptr;
+}
+
+/// Each has the same part of the memory. Where a device comes that there is none left for, all begin anew with smaller ones: what they knew is
+/// forgotten. The part of one that has left waits for the next that comes.
+void PlanExecutor::have_learners(Releasable &lock) {
+  size_t wanted = 0;
+  bool missing = false;
+  for (size_t place = 0; place < page_.devices.size(); ++place) {
+    PoolDevice &device = *page_.devices[place];
+    const bool learns = learner_of(device.place) != nullptr;
+    if (may_have_plans(device)) {
+      ++wanted;
+      missing = missing || !learns;
+    } else if (learns) {
+      drop_learner(lock, device);
+    }
+  }
+  if (!missing || env_.now_ns() < no_learner_until_) return;
+  const bool late = sharers_ != 0;
+  if (wanted > sharers_) {
+    for (size_t place = 0; place < devices_.size(); ++place)
+      drop_learner(lock, *page_.devices[place]);
+    sharers_ = wanted;
+  }
+  for (size_t place = 0; place < page_.devices.size(); ++place) {
+    PoolDevice &device = *page_.devices[place];
+    if (may_have_plans(device) && learner_of(device.place) == nullptr)
+      make_learner(lock, device, late);
+  }
+}
+
+/// Much memory goes back at once: without the lock.
+void PlanExecutor::drop_learner(Releasable &lock, PoolDevice &device) noexcept {
+  Learned *old = learner_of(device.place);
+  if (old == nullptr) return;
+  if (old->on) end(device, *old);
+  auto gone = std::move(devices_[device.place].learned);
+  lock.unlocked([&gone] { gone.reset(); });
+}
+
+/// `late`: the log has told of buffers that live and that it does not know yet.
+void PlanExecutor::make_learner(Releasable &lock, PoolDevice &device, bool late) {
+  const policy::LearnedForecast::Terms learning = learning_of(device, sharers_);
+  const policy::ResidencyPlan::Terms terms = terms_of(device);
+  Owned<Learned> fresh;
+  const bool made = lock.unlocked([&] {  // it is much memory
+    return if_memory(
+        [&] { fresh = make_owned<Learned>(env_.memory, terms, learning, env_.memory); });
+  });
+  if (!made || !if_memory([&]() WEIR_HELD { (void)have(device); })) {
+    no_learner_until_ = env_.now_ns() + without_memory_ns;
+    return;
+  }
+  const uint64_t least = std::max(lease_.log.large(), learning.smallest);
+  for (uint32_t i = 0; late && i < page_.buffers.end(); ++i) {
+    const page::Hot &hot = page_.buffers.hot(i);
+    if (hot.lives(hot.generation()) && hot.size() >= least &&
+        page_.buffers.target(i).region->home == device.place)
+      fresh->forecast.born(i, hot.generation(), hot.size(), policy::LearnedForecast::no_stream);
+  }
+  devices_[device.place].learned = std::move(fresh);
+}
+
+// ---- the share ----
+
+size_t PlanExecutor::drain(Releasable &lock) {
+  if (!lease_.log.on()) return 0;
+  constexpr size_t most_learned = 256;
+  size_t learned = 0;
+  if (!lease_.log.empty()) have_learners(lock);
+  lock.unlocked([&] { (void)if_memory([&] { learned = lease_.log.drain(*this, most_learned); }); });
+  if (learned != 0)
+    rest_ns_ = least_rest_ns;
+  else if (rest_ns_ < usual_rest_ns)
+    rest_ns_ = std::min(2 * rest_ns_, usual_rest_ns);
+  else  // the longer nothing has come the rarer it looks; what misses wakes it (wake())
+    rest_ns_ = std::min(rest_ns_ + rest_ns_ / 8, most_rest_ns);
+  return learned;
+}
+
+/// All that learns and plans is done here; what carries plans out (the cleaner, the prefetcher) waits for links, and takes little.
+bool PlanExecutor::step(Releasable &lock) {
+  if (share_.used_up()) {
+    stand_back();
+    return false;
+  }
+  // What came meanwhile is old, and would be learned at the cost of what comes now.
+  if (std::exchange(stands_back_, false)) lease_.log.skip_uses();
+  if (share_.rests()) return false;
+  const CpuShare::Piece piece(share_);
+  return work(lock);
+}
+
+uint64_t PlanExecutor::rest_ns() noexcept {
+  if (stands_back_) return share_.wait_ns();
+  if (!lease_.log.on()) return UINT64_MAX;
+  // To sleep and to wake takes more than to learn from an operation or two.
+  constexpr uint64_t most_ns = 1'000'000;
+  return std::max(rest_ns_, share_.rest(most_ns));
+}
+
+void PlanExecutor::stand_back() noexcept {
+  if (std::exchange(stands_back_, true)) return;
+  for (size_t place = 0; place < devices_.size(); ++place)
+    while (Followed *own = devices_[place].followed()) end(*page_.devices[place], *own);
+  note_followed();
+}
+
+void PlanExecutor::note_followed() noexcept {
+  const bool carries = std::ranges::any_of(
+      devices_, [](const DevicePlans &plans) { return plans.followed() != nullptr; });
+  if (carries != carries_plans_) ++switches_;
+  carries_plans_ = carries;
+}
+
+}  // namespace weir::move
