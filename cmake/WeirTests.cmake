@@ -152,6 +152,11 @@ if(TARGET weir_static)
     add_executable(${name} ${source})
     target_link_libraries(${name} PRIVATE weir_test_support weir_static weir_build PkgConfig::CMOCKA)
     weir_register_test(${name} fuzz ${name} ${WEIR_FUZZ_ARGUMENTS})
+    if(name STREQUAL fuzz_pool)
+      # In most of these runs plans are carried out, or they would show nothing of them.
+      weir_register_test(${name}.auto fuzz ${name} --seed 1001 --runs 30 --steps 200 --policy auto)
+      set_tests_properties(${name}.auto PROPERTIES PASS_REGULAR_EXPRESSION " 0 failures;.* by plans alone [1-9][0-9]* bytes")
+    endif()
     if(NOT name MATCHES "^fuzz_(codec|policy)$")  # which have no backend
       weir_register_on_vendors(${name} fuzz strict ${name} ${fuzz_arguments_on_vendors})
       # A runtime whose unmap waits for every stream (7.14).

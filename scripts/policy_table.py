@@ -120,7 +120,8 @@ def parse():
     parser = argparse.ArgumentParser(prog="scripts/bench policy", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--weir", type=pathlib.Path, required=True, help=argparse.SUPPRESS)
-    parser.add_argument("--traces", type=pathlib.Path, default=pathlib.Path("../shared/traces"), help="folder of *.vmt.zst")
+    parser.add_argument("--traces", type=pathlib.Path, default=pathlib.Path("../shared/traces"),
+                        help="folder of *.vmt.zst, or, where there are none, of *.vmt")
     parser.add_argument("--only", action="append", metavar="TRACE", help="this one alone; may be given again")
     parser.add_argument("--policy", action="append", help="of the pool; may be given again [default: the library's]")
     parser.add_argument("--percent", type=int, action="append", help="device memory; may be given again [default: 75, 50, 30]")
@@ -144,7 +145,8 @@ def parse():
 
 
 def choose(args):
-    traces = sorted(args.traces.glob("*.vmt.zst"), key=lambda trace: (trace.stat().st_size, trace.name))
+    found = list(args.traces.glob("*.vmt.zst")) or list(args.traces.glob("*.vmt"))
+    traces = sorted(found, key=lambda trace: (trace.stat().st_size, trace.name))
     names = {trace.name.split(".vmt")[0] for trace in traces}
     missing = set(args.only or ()) - names
     if missing or not traces:

@@ -310,9 +310,10 @@ auto ContextPool<Context>::create() noexcept -> Node * {
 
 /// The holder's, who uses it no more: one that is too old is made anew.
 template <class Context>
-void ContextPool<Context>::give(Node *node) noexcept {
+bool ContextPool<Context>::give(Node *node) noexcept {
   const uint32_t age = age_.load();
-  Context *fresh = node->age != age ? make_() : nullptr;
+  const bool old = node->age != age;
+  Context *fresh = old ? make_() : nullptr;
   if (fresh != nullptr) {
     release_(node->context);
     node->context = fresh;
@@ -321,9 +322,10 @@ void ContextPool<Context>::give(Node *node) noexcept {
   {
     const Guard lock(mutex_);
     node->next = free_;
-    free_ = node;
+    free_ = node;  // another's from now on
   }
   given_.notify_one();
+  return !old || fresh != nullptr;
 }
 
 template <class Context>
@@ -340,9 +342,7 @@ void ContextPool<Context>::forget() noexcept {
       if (node == nullptr) return;
       *old = node->next;
     }
-    const uint32_t before = node->age;
-    give(node);
-    if (node->age == before) return;  // no memory
+    if (!give(node)) return;
   }
 }
 

@@ -68,7 +68,7 @@ class ContextPool {
    public:
     explicit Loan(ContextPool &pool) noexcept : pool_(pool), node_(pool.take()) {}
     ~Loan() {
-      if (node_ != nullptr) pool_.give(node_);
+      if (node_ != nullptr) (void)pool_.give(node_);
     }
     Loan(const Loan &) = delete;
     Loan &operator=(const Loan &) = delete;
@@ -82,7 +82,8 @@ class ContextPool {
  private:
   Node *take() noexcept;
   Node *create() noexcept;
-  void give(Node *node) noexcept;
+  /// False: it is too old, and there was no memory for another.
+  bool give(Node *node) noexcept;
 
   const Make make_;
   const Free release_;

@@ -65,7 +65,8 @@ PlanExecutor::DevicePlans &PlanExecutor::have(const PoolDevice &device) {
   return devices_[device.place];
 }
 
-void PlanExecutor::note_announced(const StreamState &state, bool replaced) noexcept {
+void PlanExecutor::note_announced(const StreamState &state, uint64_t count,
+                                  bool replaced) noexcept {
   PoolDevice *device = device_of(state);
   if (device == nullptr) return;
   if (Announced *own =
@@ -78,6 +79,7 @@ void PlanExecutor::note_announced(const StreamState &state, bool replaced) noexc
       plans.announced =
           make_owned<Announced>(env_.memory, terms_of(*device), announcements_, env_.memory);
     plans.announced->forecast.follow(state.stream->slot);
+    plans.announced->forecast.note_announced(count);
   });
 }
 
@@ -263,8 +265,8 @@ bool PlanExecutor::follow(PoolDevice &device, DevicePlans &plans) {
              state->stream_generation.load(std::memory_order_relaxed) != state->stream->generation;
     });
     if (own->on && own->forecast.announced() == 0) end(device, *own);
-    const bool wanted = own->plan.wants_rebuild(!own->on) && may_walk(*own) &&
-                        (own->on || own->forecast.announced() >= worth_planning);
+    const bool wanted = own->plan.wants_rebuild(!own->on || own->forecast.outdated()) &&
+                        may_walk(*own) && (own->on || own->forecast.announced() >= worth_planning);
     if (wanted) begin(device, *own);
     if (own->on) {
       if (plans.learned != nullptr) plans.learned->on = false;

@@ -57,8 +57,8 @@ class PlanExecutor final : public Task, private lease::Observer {
   Cleaner &cleaner() noexcept { return cleaner_; }
 
   // ---- what it is told ----
-  /// The stream has announced, `replaced`: instead of what it had; where there is no memory for a plan nothing is lost but the plan.
-  void note_announced(const StreamState &state, bool replaced) noexcept WEIR_HELD;
+  /// The stream has announced so many operations more, `replaced`: instead of what it had; where there is no memory for a plan nothing is lost but the plan.
+  void note_announced(const StreamState &state, uint64_t count, bool replaced) noexcept WEIR_HELD;
   /// The stream has acquired this set, which was its next announced operation.
   void note_acquire(const StreamState &state, bool announced, const Plan &set) noexcept WEIR_HELD;
   /// Another stream has its slot.

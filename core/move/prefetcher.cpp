@@ -47,7 +47,7 @@ Status Prefetcher::announce(Stream &stream, const weir_operation *operations, si
   // Only now: what fails leaves the old ones.
   for (size_t i = 0; replace && i < old; ++i) consume(*state);
   state->set_way(StreamState::announced, announcements_.count(stream.slot) != 0);
-  if (plans_ != nullptr) plans_->note_announced(*state, replace && old != 0);
+  if (plans_ != nullptr) plans_->note_announced(*state, count, replace && old != 0);
   env_.sync.work.notify_all();
   return {};
 }

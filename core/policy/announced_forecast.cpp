@@ -38,6 +38,7 @@ uint64_t AnnouncedForecast::announced() const noexcept {
 }
 
 void AnnouncedForecast::rewind() {
+  outdated_ = false;
   for (Stream &stream : streams_) {
     stream.next = announcements_.oldest(stream.slot);
     stream.walked = 0;

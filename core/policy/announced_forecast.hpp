@@ -33,6 +33,13 @@ class AnnouncedForecast final : public Forecast {
   void forget_if(Ended &&ended) noexcept {
     std::erase_if(streams_, [&ended](const Stream &stream) { return ended(stream.slot); });
   }
+  /// A stream has announced so many operations more. Where they are a large part of all, an iteration for instance, what was told to die
+  /// before is used again in them.
+  void note_announced(uint64_t count) noexcept {
+    outdated_ = outdated_ || count >= announced() / large_part;
+  }
+  /// So much has been announced since rewind() that it is time to rewind.
+  bool outdated() const noexcept { return outdated_; }
   /// Operations that are announced and have not been consumed.
   uint64_t announced() const noexcept;
 
@@ -45,6 +52,7 @@ class AnnouncedForecast final : public Forecast {
   Outlook outlook_of(uint32_t region) const noexcept;
 
  private:
+  static constexpr uint64_t large_part = 3;
   struct Stream {
     uint32_t slot;
     uint64_t next;      ///< operation to be given
@@ -65,6 +73,7 @@ class AnnouncedForecast final : public Forecast {
   std::pmr::vector<uint32_t> deaths_;   ///< of `operation_`, as its ...
   std::pmr::vector<ForecastUse> uses_;  ///< of `operation_`
   ForecastOperation operation_;
+  bool outdated_ = false;
 };
 
 }  // namespace weir::policy

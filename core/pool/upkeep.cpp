@@ -13,8 +13,15 @@ Status Upkeep::start(Background &background, uint32_t node) {
   WEIR_TRY(background.start(*this, node, &work));
   for (Task &lane : others_.prefetcher.lanes()) WEIR_TRY(background.start(lane, node, &work));
   if (move::PlanExecutor *plans = others_.prefetcher.plans(); plans != nullptr) {
-    WEIR_TRY(background.start(*plans, node, &work));
-    WEIR_TRY(background.start(plans->cleaner(), node, &work));
+    // Plans are hints: a pool without them does as one whose policy makes none.
+    for (Task *task : {static_cast<Task *>(plans), static_cast<Task *>(&plans->cleaner())}) {
+      if (!background.start(*task, node, &work)) {
+        const Locked lock(env_.sync.lock);
+        env_.sync.lock.note(WEIR_LOG_WARNING,
+                            "the pool makes no plans ahead, or cleans nothing: %s",
+                            last_error().text);
+      }
+    }
   }
   if (move::Recompressor *recompressor = others_.recompressor.get(); recompressor != nullptr)
     WEIR_TRY(background.start(*recompressor, numa::unknown, &recompressor->wake()));

@@ -5,11 +5,14 @@
 // buffer must have. Every kernel checks what it reads before it writes; every refusal must be one that the documentation
 // allows; at the end everything is read back.
 //
-//   fuzz_pool [--seconds S] [--seed N] [--runs R] [--steps K] [--verbose]
+// Half of the pools have the policy "auto", which learns what the threads do. In most of those the threads repeat themselves
+// (rounds.hpp). What plans bring is counted in those pools in which nobody announces anything, or asks for it to be brought.
+//
+//   fuzz_pool [--seconds S] [--seed N] [--runs R] [--steps K] [--policy NAME] [--verbose]
 //
 // A run's seed is printed; the same seed makes the same calls (threads still interleave as they like).
 
-#include "tests/fuzz/worker.hpp"
+#include "tests/fuzz/rounds.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -23,7 +26,9 @@ constexpr uint64_t page_of_options = 16 * 1024;
 
 // Over all runs.
 uint64_t sunk_bytes = 0, lifted_bytes = 0, returned_bytes = 0, moved_bytes = 0, recoded_bytes = 0,
-         lent_bytes = 0, changes = 0, relayed_bytes = 0, remote_uses = 0, shard_leases = 0;
+         lent_bytes = 0, changes = 0, relayed_bytes = 0, remote_uses = 0, shard_leases = 0,
+         refusals = 0, planned_bytes = 0;
+const char *only_policy = nullptr;  // of all runs
 
 /// Half of the runs have tiers below HOST, which is short then.
 void add_tiers(std::mt19937_64 &random, const char *const *folders, World *world,
@@ -48,15 +53,61 @@ void add_tiers(std::mt19937_64 &random, const char *const *folders, World *world
   desc->host_budget = random() % 6 == 0 ? WEIR_NONE : staging + world->page * (4 + random() % 60);
 }
 
+/// The policy, and what the threads do. Drawn apart: the rest of a seed's run is the same whatever comes out.
+void choose_policy(uint64_t seed, World *world) {
+  std::mt19937_64 random(seed ^ 0x706f6c696379U);
+  world->policy = random() % 2 == 0 ? "auto" : "lru-window";
+  const uint64_t kind = random() % 8;
+  world->scarce = random() % 4 == 0;
+  if (only_policy != nullptr) world->policy = only_policy;
+  const bool planned = only_policy != nullptr || std::strcmp(world->policy, "auto") == 0;
+  world->rounds = planned && kind < 6;
+  world->disturbed = world->rounds && kind < 4;
+  world->scarce = world->scarce && world->disturbed && test::Target::get().host();
+}
+
+/// Once the rest is chosen.
+void set_policy(const World &world, weir_pool_desc *desc) {
+  desc->policy = world.policy;
+  // A pool that is as small as these would not learn by itself.
+  reinterpret_cast<weir::pool::Context *>(world.context)->learns =
+      std::strcmp(world.policy, "auto") == 0;
+  if (world.rounds) desc->flags &= ~uint64_t{WEIR_POOL_NO_BACKGROUND};
+}
+
+/// Of a client without buffers.
+void check_idle(weir_client client, uint64_t seed) {
+  weir_client_stats held = WEIR_CLIENT_STATS_INIT;
+  if (weir_client_stats_get(client, &held) == WEIR_SUCCESS && held.device_bytes == 0 &&
+      held.host_bytes == 0 && held.compressed_bytes == 0 && held.storage_bytes == 0)
+    return;
+  std::fprintf(stderr, "device %llu host %llu\n",
+               static_cast<unsigned long long>(held.device_bytes),
+               static_cast<unsigned long long>(held.host_bytes));
+  report("a client without buffers is charged", seed);
+}
+
+template <class Each>
+void run_threads(World &world, size_t threads, int steps, std::mt19937_64 &random) {
+  std::vector<std::unique_ptr<Each>> workers;
+  std::vector<std::thread> running;
+  for (size_t i = 0; i < threads; ++i) workers.push_back(std::make_unique<Each>(world, random()));
+  for (auto &worker : workers) running.emplace_back([&worker, steps] { worker->run(steps); });
+  for (std::thread &thread : running) thread.join();
+  for (auto &worker : workers) worker->free_allocations();
+}
+
 void run_once(uint64_t seed, int steps, bool verbose) {
   std::mt19937_64 random(seed);
   const auto flip = [&random] { return (random() & 1U) != 0; };
   World world;
   world.seed = seed;
+  choose_policy(seed, &world);
   world.devices = 1 + static_cast<uint32_t>(random() % 3);
   world.vmm = random() % 4 != 0;
   std::string options = "host.memory=64M;host.granule=16K;host.granule_large=0;host.devices=" +
                         std::to_string(world.devices);
+  if (world.scarce) options.replace(options.find("64M"), 3, "512K");
   if (random() % 3 == 0) options.replace(options.find("granule_large=0"), 15, "granule_large=64K");
   options += std::string(";host.vmm=") + (world.vmm ? "1" : "0");
   for (const char *key :
@@ -108,13 +159,16 @@ void run_once(uint64_t seed, int steps, bool verbose) {
   const char *folder = std::getenv("TMPDIR") != nullptr ? std::getenv("TMPDIR") : "/tmp";
   const char *const folders[] = {folder, folder};
   add_tiers(random, folders, &world, &pool_desc);
+  set_policy(world, &pool_desc);
   if (weir_pool_create(world.context, &pool_desc, &world.pool) != WEIR_SUCCESS)
     return report("pool_create", seed);
   weir_client_desc client_desc = WEIR_CLIENT_DESC_INIT;
-  client_desc.device_quota = world.page * (6 + random() % 20);
   client_desc.name = "tenant";
-  if (weir_client_create(world.pool, &client_desc, &world.client) != WEIR_SUCCESS)
-    return report("client_create", seed);
+  for (weir_client &client : world.clients) {
+    client_desc.device_quota = world.page * (6 + random() % 20);
+    if (weir_client_create(world.pool, &client_desc, &client) != WEIR_SUCCESS)
+      return report("client_create", seed);
+  }
   if ((pool_desc.flags & WEIR_POOL_NO_BACKGROUND) == 0 && flip()) {
     weir_defragmentation_desc always = WEIR_DEFRAGMENTATION_DESC_INIT;
     always.threshold_permille = 1;
@@ -128,18 +182,17 @@ void run_once(uint64_t seed, int steps, bool verbose) {
   if (verbose)
     std::fprintf(
         stderr,
-        "seed %llu: %s, %zu threads, flags %llu, host %lld, compressed %llu, storage %llu\n",
-        static_cast<unsigned long long>(seed), options.c_str(), threads,
-        static_cast<unsigned long long>(pool_desc.flags),
+        "seed %llu: %s%s, %s, %zu threads, flags %llu, host %lld, compressed %llu, storage %llu\n",
+        static_cast<unsigned long long>(seed), world.policy,
+        world.disturbed ? ", disturbed rounds"
+        : world.rounds  ? ", rounds"
+                        : "",
+        options.c_str(), threads, static_cast<unsigned long long>(pool_desc.flags),
         static_cast<long long>(pool_desc.host_budget),
         static_cast<unsigned long long>(pool_desc.compressed_budget),
         static_cast<unsigned long long>(pool_desc.storage_budget));
-  std::vector<std::unique_ptr<Worker>> workers;
-  std::vector<std::thread> running;
-  for (size_t i = 0; i < threads; ++i) workers.push_back(std::make_unique<Worker>(world, random()));
-  for (auto &worker : workers) running.emplace_back([&worker, steps] { worker->run(steps); });
-  for (std::thread &thread : running) thread.join();
-  for (auto &worker : workers) worker->free_allocations();
+  world.rounds ? run_threads<Rounds>(world, threads, steps, random)
+               : run_threads<Worker>(world, threads, steps, random);
   // Pages of dead buffers that are being moved down are charged until that ends.
   reinterpret_cast<weir::pool::Pool *>(world.pool)->engine().wait_idle();
   weir_pool_stats stats{};
@@ -159,18 +212,13 @@ void run_once(uint64_t seed, int steps, bool verbose) {
   moved_bytes += stats.defragment_moved_bytes;
   recoded_bytes += stats.recompressed_bytes;
   lent_bytes += stats.lent_bytes;
+  refusals += stats.device_oom;
   changes += world.changes.load();
   shard_leases += world.shard_leases.load();
   relayed_bytes += stats.relayed_bytes + stats.host_relayed_bytes;
   remote_uses += stats.remote_uses;
-  weir_client_stats held = WEIR_CLIENT_STATS_INIT;
-  if (weir_client_stats_get(world.client, &held) != WEIR_SUCCESS || held.device_bytes != 0 ||
-      held.host_bytes != 0 || held.compressed_bytes != 0 || held.storage_bytes != 0) {
-    std::fprintf(stderr, "device %llu host %llu\n",
-                 static_cast<unsigned long long>(held.device_bytes),
-                 static_cast<unsigned long long>(held.host_bytes));
-    report("a client without buffers is charged", seed);
-  }
+  if (world.rounds && !world.disturbed) planned_bytes += stats.prefetched_bytes;
+  for (weir_client client : world.clients) check_idle(client, seed);
   if (weir_pool_destroy(world.pool) != WEIR_SUCCESS) report("pool_destroy", seed);
   if (weir_context_destroy(world.context) != WEIR_SUCCESS) report("context_destroy", seed);
 }
@@ -197,9 +245,12 @@ int main(int argc, char **argv) {
       runs = std::atol(argv[++i]);
     } else if (i + 1 < argc && name == "--steps") {
       steps = std::atoi(argv[++i]);
+    } else if (i + 1 < argc && name == "--policy") {
+      only_policy = argv[++i];
     } else {
-      std::fprintf(
-          stderr, "usage: fuzz_pool [--seconds S] [--seed N] [--runs R] [--steps K] [--verbose]\n");
+      std::fprintf(stderr,
+                   "usage: fuzz_pool [--seconds S] [--seed N] [--runs R] [--steps K] [--policy "
+                   "NAME] [--verbose]\n");
       return 2;
     }
   }
@@ -212,9 +263,11 @@ int main(int argc, char **argv) {
   std::printf(
       "fuzz_pool: %ld runs from seed %llu, %llu failures; %llu bytes sunk, %llu lifted, %llu "
       "returned, %llu moved, %llu compressed again, %llu lent, %llu relayed; %llu devices left, "
-      "%llu remote uses, %llu leases of shards\n",
+      "%llu remote uses, %llu leases of shards, %llu refusals of memory; by plans alone %llu bytes "
+      "brought\n",
       done, number(seed), number(failures.load()), number(sunk_bytes), number(lifted_bytes),
       number(returned_bytes), number(moved_bytes), number(recoded_bytes), number(lent_bytes),
-      number(relayed_bytes), number(changes), number(remote_uses), number(shard_leases));
+      number(relayed_bytes), number(changes), number(remote_uses), number(shard_leases),
+      number(refusals), number(planned_bytes));
   return failures.load() == 0 ? 0 : 1;
 }

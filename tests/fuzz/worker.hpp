@@ -1,26 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One thread of the pool's fuzzer: it makes random calls on buffers of its own and holds the bytes that each of them must
-// have. What it finds wrong it reports, and goes on; the run ends when anybody has.
+// One thread of the pool's fuzzer: it makes random calls on buffers of its own. What it finds wrong it reports, and goes on; the run ends
+// when anybody has.
 #pragma once
 
-#include "tests/fuzz/caller.hpp"
-
-#include <numeric>
+#include "tests/fuzz/buffers.hpp"
 
 namespace weir::fuzz {
 
-class Worker : public Blocks {
+class Worker : public Buffers {
  public:
-  using Blocks::Blocks;
+  using Buffers::Buffers;
 
   void run(int steps) {
+    begin();
+    for (int i = 0; i < 6; ++i) create();
+    for (int i = 0; i < steps && failures.load() == 0; ++i) step();
+    end();
+  }
+
+ protected:
+  void begin() {
     for (uint32_t d = 0; d < world_.devices; ++d) {
       for (size_t i = 0; i < streams_of_a_device; ++i) open_stream(d);
     }
     open_stream(WEIR_DEVICE_HOST);
-    for (int i = 0; i < 6; ++i) create();
-    for (int i = 0; i < steps && failures.load() == 0; ++i) step();
+  }
+  void end() {
     while (!open_.empty()) close_lease(0);
     // What is freed without a stream, below, must be idle.
     if (has_blocks()) expect(weir_stream_synchronize(streams_[0]), "stream_synchronize");
@@ -32,202 +38,20 @@ class Worker : public Blocks {
     for (weir_stream stream : streams_) expect(weir_stream_close(stream), "stream_close");
   }
 
- private:
-  static constexpr size_t streams_of_a_device = 2;
-
-  void open_stream(uint32_t device) {
-    weir_stream stream = nullptr;
-    expect(weir_stream_create(world_.context, device, 0, &stream), "stream_create");
-    streams_.push_back(stream);
-  }
-
-  void create() {
-    weir_buffer_desc desc = WEIR_BUFFER_DESC_INIT;
-    const uint64_t kind = below(4);
-    desc.size = kind == 0   ? 1 + below(2000)
-                : kind == 1 ? 1 + below(world_.page)
-                            : 1 + below(world_.page * 5);
-    if (below(4) == 0) desc.alignment = uint64_t{1} << below(13);
-    desc.priority = static_cast<int32_t>(below(5)) - 2;
-    desc.home = static_cast<uint32_t>(below(world_.devices));
-    const weir_device users[] = {static_cast<weir_device>(below(world_.devices)),
-                                 static_cast<weir_device>(below(world_.devices)), WEIR_DEVICE_HOST};
-    desc.users = users;
-    desc.user_count = static_cast<uint32_t>(below(4));
-    if (below(3) == 0) desc.home = WEIR_DEVICE_ANY;
-    if (below(3) == 0) desc.client = world_.client;
-    if (below(8) == 0) desc.flags |= WEIR_BUFFER_SCRUB;
-    if (world_.vmm && below(8) == 0) desc.flags |= WEIR_BUFFER_STABLE_ADDRESS;
-    Model model;
-    model.halves = below(8) == 0;
-    if (model.halves) desc.element = WEIR_ELEMENT_F32;
-    if (model.halves) desc.flags |= WEIR_BUFFER_LOSSY_BF16;
-    if (world_.devices > 1 && below(5) == 0) return create_sharded(desc, std::move(model));
-    model.bytes.resize(desc.size);
-    expect(weir_buffer_create(world_.pool, &desc, &model.handle), "buffer_create");
-    if (model.handle != nullptr) models_.push_back(std::move(model));
-  }
-
-  /// Over some of the devices, or all, in any order.
-  void create_sharded(weir_buffer_desc desc, Model model) {
-    std::vector<weir_device> devices(world_.devices);
-    std::iota(devices.begin(), devices.end(), 0);
-    std::shuffle(devices.begin(), devices.end(), random_);
-    std::vector<uint32_t> weights(world_.devices);
-    for (uint32_t &weight : weights) weight = static_cast<uint32_t>(1 + below(4));
-    weir_shard_desc shards = WEIR_SHARD_DESC_INIT;
-    shards.devices = devices.data();
-    shards.device_count = static_cast<uint32_t>(2 + below(world_.devices - 1));
-    if (below(2) == 0) shards.weights = weights.data();
-    shards.policy = static_cast<uint32_t>(1 + below(2));
-    if (shards.policy == WEIR_SHARD_STRIPED) shards.stripe = below(3) * world_.page;
-    desc.shards = &shards;
-    desc.home = WEIR_DEVICE_DEFAULT;
-    desc.user_count = 0;
-    desc.size = 1 + below(world_.page * 12);
-    model.sharded = true;
-    model.bytes.resize(desc.size);
-    // Without VMM or a way from each to each.
-    allow(weir_buffer_create(world_.pool, &desc, &model.handle), {WEIR_ERROR_NOT_SUPPORTED},
-          "buffer_create, sharded");
-    if (model.handle != nullptr) models_.push_back(std::move(model));
-  }
-
-  bool leased(size_t i) const {
-    for (const Open &open : open_) {
-      for (size_t b : open.buffers) {
-        if (b == i) return true;
-      }
-    }
-    return false;
-  }
-
-  void destroy(size_t i) {
-    let_go(models_[i]);
-    if (leased(i)) {
-      if (weir_buffer_destroy(world_.pool, models_[i].handle) != WEIR_ERROR_BUSY) {
-        report("destroying a leased buffer was not BUSY", world_.seed);
-      }
-      return;
-    }
-    expect(weir_buffer_destroy(world_.pool, models_[i].handle), "buffer_destroy");
-    if (weir_buffer_destroy(world_.pool, models_[i].handle) != WEIR_ERROR_INVALID_HANDLE) {
-      report("a dead handle was accepted", world_.seed);
-    }
-    if (models_[i].registered != nullptr) munmap(models_[i].registered, models_[i].registered_size);
-    const size_t last = models_.size() - 1;
-    for (Open &open : open_) {
-      for (size_t &b : open.buffers) {
-        if (b == last) b = i;
-      }
-    }
-    models_[i] = std::move(models_[last]);
-    models_.pop_back();
-  }
-
-  void compare(const Model &model, uint64_t offset, const Bytes &got) {
-    if (std::memcmp(got.data(), model.bytes.data() + offset, got.size()) == 0) return;
-    size_t wrong = 0, first = got.size(), last = 0;
-    for (size_t i = 0; i < got.size(); ++i) {
-      if (got[i] == model.bytes[offset + i]) continue;
-      ++wrong;
-      first = std::min(first, i);
-      last = i;
-    }
-    std::fprintf(stderr,
-                 "buffer of %zu bytes, read [%llu, +%zu): %zu wrong bytes in [%zu, %zu], first is "
-                 "%u for %u; %s\n",
-                 model.bytes.size(), static_cast<unsigned long long>(offset), got.size(), wrong,
-                 first, last, got[first], model.bytes[offset + first], model.past.c_str());
-    report("buffer_read gave wrong bytes", world_.seed);
-  }
-
-  void check_all(Model &model) {
-    Bytes got(model.bytes.size(), 0xee);
-    expect(weir_buffer_read(world_.pool, model.handle, 0, got.size(), got.data()), "buffer_read");
-    compare(model, 0, got);
-  }
-
-  void close_lease(size_t i) {
-    expect(weir_release(open_[i].lease, open_[i].stream), "release");
-    if (weir_release(open_[i].lease, open_[i].stream) != WEIR_ERROR_INVALID_HANDLE) {
-      report("a lease was released twice", world_.seed);
-    }
-    open_.erase(open_.begin() + static_cast<long>(i));
-  }
-
   void lease() {
-    const size_t slot = below(streams_.size());
-    const bool on_cpu = slot == streams_.size() - 1;
-    weir_stream stream = streams_[slot];
-    const size_t count = 1 + below(on_cpu ? 2 : 5);
-    std::vector<weir_use> uses;
-    std::vector<size_t> buffers;
-    bool conflict = false;
-    bool refused = false;  // a hold forbids it
-    bool sharded = false;
+    Set set;
+    set.slot = below(streams_.size());
+    const size_t count = 1 + below(on_cpu(set) ? 2 : 5);
     for (size_t i = 0; i < count; ++i) {
       const size_t b = below(models_.size());
-      bool twice = false;
-      for (size_t other : buffers) twice = twice || other == b;
-      if (twice) continue;
-      weir_use use = WEIR_USE_INIT;
-      use.buffer = models_[b].handle;
-      use.mode = 1 + static_cast<uint32_t>(below(3));
-      if (below(3) == 0) {
-        use.offset = below(models_[b].bytes.size());
-        use.length = 1 + below(models_[b].bytes.size() - use.offset);
-      }
-      if (below(2) == 0) use.flags = WEIR_USE_ALLOW_REMOTE;
-      conflict = conflict || leased(b) || models_[b].holds != 0;
-      const weir_device device =
-          on_cpu ? WEIR_DEVICE_HOST : static_cast<weir_device>(slot / streams_of_a_device);
-      const bool remote = (use.flags & WEIR_USE_ALLOW_REMOTE) != 0;
-      refused = refused || forbidden(models_[b], use.mode, device, remote);
-      sharded = sharded || models_[b].sharded;
-      uses.push_back(use);
-      buffers.push_back(b);
+      weir_use *use = add_use(&set, b, 0);
+      if (use == nullptr) continue;
+      use->mode = 1 + static_cast<uint32_t>(below(3));
+      if (below(3) == 0) use_part(use, b);
+      if (below(2) == 0) use->flags = WEIR_USE_ALLOW_REMOTE;
     }
-    weir_acquire_options options = WEIR_ACQUIRE_OPTIONS_INIT;
-    if (below(4) == 0) options.timeout_ns = below(2000000);
-    weir_lease lease = nullptr;
-    const weir_result result =
-        weir_acquire(world_.pool, stream, uses.data(), uses.size(), &options, &lease);
-    if (result != WEIR_SUCCESS) {
-      if (conflict && result == WEIR_ERROR_LEASE_CONFLICT) return;
-      if (on_cpu && !world_.host_leases && result == WEIR_ERROR_NOT_SUPPORTED) return;
-      if (!on_cpu && sharded && result == WEIR_ERROR_NOT_SUPPORTED) return;  // out of its reach
-      allow(result, {WEIR_ERROR_WOULD_BLOCK, WEIR_ERROR_TIMEOUT, WEIR_ERROR_OVER_BUDGET},
-            "acquire");
-      return;
-    }
-    if (refused) report("a lease was granted against a hold", world_.seed);
-    if (sharded && !on_cpu) ++world_.shard_leases;
-    auto job = std::make_unique<Job>();
-    job->seed = world_.seed;
-    for (size_t i = 0; i < uses.size(); ++i) {
-      Model &model = models_[buffers[i]];
-      note(model, "lease", slot, uses[i].mode, uses[i].offset, uses[i].length);
-      const uint64_t length =
-          uses[i].length == WEIR_WHOLE ? model.bytes.size() - uses[i].offset : uses[i].length;
-      Job::Piece piece;
-      piece.at = reinterpret_cast<unsigned char *>(uses[i].address);
-      const auto from = model.bytes.begin() + static_cast<long>(uses[i].offset);
-      const auto to = from + static_cast<long>(length);
-      piece.past = model.past;
-      if (uses[i].mode != WEIR_DISCARD_WRITE) piece.expected.assign(from, to);
-      if (uses[i].mode != WEIR_READ) {
-        piece.written = noise_for(model, uses[i].offset, length);
-        std::copy(piece.written.begin(), piece.written.end(), from);
-      }
-      job->pieces.push_back(std::move(piece));
-    }
-    if (on_cpu) {
-      job->run();
-    } else {
-      expect(launch(stream, std::move(job)), "launch");
-    }
-    open_.push_back(Open{lease, stream, buffers});
+    if (below(4) == 0) set.options.timeout_ns = below(2000000);
+    if (!take(std::move(set))) return;
     if (below(3) != 0 || open_.size() > 2) close_lease(open_.size() - 1);
   }
 
@@ -374,17 +198,6 @@ class Worker : public Blocks {
   }
   void report_bound() { report("a bound of weir_pool_defragment was passed", world_.seed); }
 
-  void let_go(Model &model) {
-    for (; model.holds != 0; --model.holds)
-      expect(weir_unhold(world_.pool, model.handle), "unhold");
-  }
-  /// Whether a hold keeps a use from being granted, whatever else is so.
-  static bool forbidden(const Model &model, uint32_t mode, weir_device device, bool remote) {
-    if (model.holds == 0 || model.alone()) return model.holds != 0;
-    if (mode == WEIR_READ) return false;
-    if (model.hold_mode == WEIR_READ || device == WEIR_DEVICE_HOST) return true;
-    return device != model.held_on && !model.sharded && !remote;
-  }
   /// A kernel on held memory without a lease. Its order with leases' work, which may still run, is ours to see to.
   void graph(Model &model) {
     for (weir_stream stream : streams_)
@@ -489,10 +302,6 @@ class Worker : public Blocks {
     if (what < 97) return registration();
     if (!open_.empty()) close_lease(below(open_.size()));
   }
-
-  std::vector<weir_stream> streams_;
-  std::vector<Model> models_;
-  std::vector<Open> open_;
 };
 
 }  // namespace weir::fuzz

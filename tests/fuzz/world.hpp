@@ -115,7 +115,8 @@ struct Model {
   std::string past;  // what was done to it, for reports
   bool halves =
       false;  // declared LOSSY_BF16, and only ever written with what that loses nothing of
-  bool sharded = false;  // not every device may reach it
+  bool sharded = false;       // not every device may reach it
+  uint32_t tag = UINT32_MAX;  ///< of a buffer that has a part in a round (rounds.hpp)
   uint32_t holds = 0;
   uint32_t hold_mode = 0;  ///< of them: WEIR_READ or WEIR_READ_WRITE ...
   uint64_t hold_flags = 0;
@@ -135,13 +136,17 @@ struct Open {  // a lease kept for a while
 struct World {
   weir_context context = nullptr;
   weir_pool pool = nullptr;
-  weir_client client = nullptr;
+  weir_client clients[2] = {nullptr, nullptr};
   uint32_t devices = 1;
   uint64_t page = test::Target::get().page();
   bool vmm = true;
   bool host_leases = true;
   bool host_is_short = false;  // leases on the CPU's memory may fill it
   bool elastic = false;        // devices come and go
+  const char *policy = nullptr;
+  bool scarce = false;     // devices have less memory than their budgets, which are lowered
+  bool rounds = false;     // threads repeat themselves ...
+  bool disturbed = false;  // ... and do other things in between
   std::atomic<uint64_t> changes{0};
   std::atomic<uint64_t> shard_leases{0};
   uint64_t budgets[3] = {0, 0, 0};

@@ -142,7 +142,7 @@ def test_a_set_lies_as_the_c_structs_say(pool: weir.Pool, stream: weir.Stream) -
     assert (options.flags, native.lease, native.which) == (0, ffi.NULL, 0)
     assert lease._SET_REST.size + 2 * len(pool._word) == ffi.sizeof("weirpy_set")
     assert lease._USE_REST.size + len(pool._word) == ffi.sizeof("weir_use")
-    plain = pool.prepare(stream, weir.write(first), sole_holder=True)._idle[0]
+    plain = pool.prepare(stream, weir.write(first), sole_holder=True, operation=0)._idle[0]
     assert (plain.options.flags, plain.options.timeout_ns, plain.options.operation) == (
         lib.WEIR_ACQUIRE_SOLE_HOLDER, 0, ffi.NULL
     )  # fmt: skip
@@ -157,7 +157,7 @@ OPTIONS: list[tuple[Any, str, dict[str, str], set[str]]] = [
         "weir_pool_desc",
         {"evict_wait": "evict_wait_ns", "idle_grace": "idle_grace_ns", "recompress_idle": "recompress_idle_ns",
          "rebalance_rate": "rebalance_bytes_per_second"},
-        {"context", "background", "peer", "checksum_host", "encrypt_storage", "buffered_storage", "io_uring"},
+        {"context", "background", "peer", "checksum_host", "encrypt_storage", "buffered_storage", "io_uring", "name_operations"},
     ),
     (weir.Client.__init__, "weir_client_desc", {}, {"pool"}),
     (weir.Pool.defragment, "weir_defragment_desc", {"max_time": "max_ns"}, {"wait", "evict"}),

@@ -39,6 +39,7 @@ def test_a_lease_ends_with_its_block(pool: weir.Pool, stream: weir.Stream) -> No
 
 def test_operations_have_numbers(pool: weir.Pool, stream: weir.Stream) -> None:
     buffer = pool.buffer(PAGE)
+    pool.name_operations = False
     assert [pool.operation_id(name) for name in ("layer", "head", "layer")] == [1, 2, 1]
     for operation in (2, "third", None, 0):
         with pool.acquire(stream, weir.overwrite(buffer), operation=operation):

@@ -476,3 +476,4 @@ def test_copies_are_named_by_their_module(small: weir.Pool) -> None:
         assert weir_torch._name_within(net, net.layers[2]) == "layers.2"
     assert weir_torch._name_within(net, Layer()).endswith("Layer")
     assert len(weir_torch._operation("é" * 2000, "saves").encode()) <= 1023  # type: ignore[union-attr]
+    assert weir_torch._operation("", "saves") == 0

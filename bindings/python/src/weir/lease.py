@@ -111,7 +111,8 @@ def check_set(function: str, stream: Stream, uses: Sequence[Use]) -> None:
 # fields one by one does; weirpy_lay_out makes it whole. Tests compare it with the C structs.
 _SET_REST = struct.Struct("@PQIIQQPPIIP")  # a weirpy_set behind its pool and stream
 _USE_REST = struct.Struct("@QQIIQQQQ")  # a weir_use behind its buffer
-_rests: dict[int, bytes] = {}
+_rests: dict[tuple[int, int], bytes] = {}  # of a number of uses and an operation
+_MOST_RESTS = 4096
 _whole_uses: dict[tuple[int, bool], bytes] = {}
 
 
@@ -165,11 +166,16 @@ class Prepared(NoBlock):
         self.uses = tuple(uses)
         self._keep: list[Any] = []
         count = len(self.uses)
-        if timeout is None and operation is None and not sole_holder:
-            rest = _rests.get(count)
-            self._rest = _rests.setdefault(count, _rest(count)) if rest is None else rest
+        number = pool._number_of(operation)
+        if timeout is None and not sole_holder:
+            key = (count, number)
+            rest = _rests.get(key)
+            if rest is None:
+                rest = _rest(count, operation_id=number)
+                if len(_rests) < _MOST_RESTS:
+                    _rests[key] = rest
+            self._rest = rest
         else:
-            number = pool._number_of(operation)
             self._rest = _rest(count, nanoseconds(timeout), _SOLE_HOLDER if sole_holder else 0, number)
         self._idle: list[Any] = [self._make()]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 from . import enums
 from ._arguments import Paths, bytes_like, device_number, instance, known_options, not_an_operation, not_operations, paths
 from ._budgets import budgets_of, device_whole, whole_of
+from ._callers import Callers
 from ._capi import ffi, lib
 from ._core import Closable, entered, nanoseconds, text_or_null, watch
 from ._outputs import exported, listed, saved
@@ -70,6 +72,8 @@ class Pool(Closable):
       policy: what decides which page goes (None: "lru-window"; "auto" learns what the program does).
       policy_memory: host memory for what "auto" learns, at least "2M" (0: "32M").
       policy_cpu_percent: how much of one CPU "auto" may use to learn and plan (0: 10).
+      name_operations: an acquire without `operation` is named by the function that asks for it (None: unless the policy is said to
+        be "lru-window", which looks at no names). May be set later: `pool.name_operations = False`.
       watermark_low_permille: when less than so many thousandths of a device's budget are free, pages are moved down in the
         background (0: 10),
       watermark_high_permille: until so many are (0: 30).
@@ -106,6 +110,7 @@ class Pool(Closable):
         storage_paths: Paths = (),
         name: str | None = None,
         policy: str | None = None,
+        name_operations: bool | None = None,
         codec: str | None = None,
         page_size: Size = 0,
         large_page_size: Size = 0,
@@ -166,6 +171,7 @@ class Pool(Closable):
         with entered(context):
             check(lib.weir_pool_create(context._raw, desc, out))
         self._take(context, out[0], True)
+        self.name_operations = policy != "lru-window" if name_operations is None else bool(name_operations)
         watch(2, self)
 
     @classmethod
@@ -184,6 +190,8 @@ class Pool(Closable):
         self._backends: dict[int, tuple[str, int]] = {}
         self._reach: dict[int, bool] = {}
         self._operations: dict[str, int] = {}  # the numbers of names that were asked for
+        self._callers = Callers()
+        self.name_operations = True
         self._begin(raw, owned)
 
     def _destroy(self) -> int:
@@ -238,12 +246,15 @@ class Pool(Closable):
     ) -> Lease:
         """Acquires a set of uses on a stream, all or nothing. `timeout` in seconds is how long to wait for others (None: not);
         `math.inf` needs `sole_holder`, the word that this thread holds no other lease. `operation` is the name of what is going to
-        be done, for the policy to learn from, or the number of that name (`operation_id`). Use it as a context manager:
+        be done, for the policy to learn from, or the number of that name (`operation_id`), or 0 for none; without it the place of
+        the call is the name (`name_operations`). Use it as a context manager:
 
             with pool.acquire(stream, weir.read(a), weir.overwrite(b)) as lease:
                 enqueue(stream, lease.address(0), lease.address(1))
 
         Errors: LeaseConflict, OverBudget, WouldBlock, Timeout, ..."""
+        if operation is None and self.name_operations:
+            operation = self._callers.number_of(sys._getframe(1), self)
         return Prepared(self, stream, uses, timeout, sole_holder, operation, "acquire").acquire()
 
     def prepare(
@@ -255,6 +266,8 @@ class Pool(Closable):
         operation: str | int | None = None,
     ) -> Prepared:
         """A set that is going to be acquired often: `with prepared.acquire() as lease`."""
+        if operation is None and self.name_operations:
+            operation = self._callers.number_of(sys._getframe(1), self)
         return Prepared(self, stream, uses, timeout, sole_holder, operation)
 
     def acquire_async(
@@ -266,6 +279,8 @@ class Pool(Closable):
         operation: str | int | None = None,
     ) -> PendingLease:
         """As acquire, on a thread of the pool: a Future of the lease, and awaitable. Requests of a pool run in order."""
+        if operation is None and self.name_operations:
+            operation = self._callers.number_of(sys._getframe(1), self)
         return PendingLease(Prepared(self, stream, uses, timeout, sole_holder, operation, "acquire_async"))
 
     def prefetch(self, stream: Stream, *uses: Use) -> None:

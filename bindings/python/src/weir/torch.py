@@ -239,10 +239,11 @@ def _qualified_name() -> str:
     return ".".join(parts)
 
 
-def _operation(module: str, what: str) -> str | None:
-    """The name of an acquire for a module; one that is longer than the library takes has the end of it."""
+def _operation(module: str, what: str) -> str | int:
+    """The name of an acquire for a module; one that is longer than the library takes has the end of it. Outside of all modules
+    there is none: the place of the call, which is in this file, tells nothing of the program."""
     if not module:
-        return None
+        return 0
     name = f"{module} {what}".encode("utf-8", "replace")[-_LONGEST_NAME:]
     return name.decode("utf-8", "ignore")
 
