@@ -64,7 +64,7 @@ class UseLog {
   /// than `most`: that is all for now. Throws what the observer throws, and std::bad_alloc: the operation is missed.
   size_t drain(Observer &observer, size_t most) WEIR_NOT_HELD;
   /// The uses that have come so far are missed: the observer hears of it with each stream's next operation. What was born or has
-  /// died is told as ever.
+  /// died is told as ever, as far as there was room for it.
   void skip_uses() noexcept;
   /// Whether nothing has come since all was told. Something may be under way.
   bool empty() const noexcept;

@@ -17,10 +17,6 @@ constexpr uint64_t worth_planning = 128;
 constexpr int most_walked = 16;
 /// Operations between two looks at what others than the plan's parts take.
 constexpr uint64_t measured_every = 128;
-/// Of the memory that may be planned with, for what is under way, and for what nobody has foreseen.
-constexpr uint32_t planned_free = 20;
-/// A walk of the regions is followed by so many times its own time without one.
-constexpr uint64_t walk_share = 20;
 /// Cleaned at once: enough to fill a link, little to wait for.
 constexpr uint64_t most_cleaned = uint64_t{4} << 20U;
 
@@ -53,13 +49,6 @@ PoolDevice *PlanExecutor::device_of(const StreamState &state) noexcept {
   return found != page_.devices.end() ? found->get() : nullptr;
 }
 
-policy::ResidencyPlan::Terms PlanExecutor::terms_of(const PoolDevice &device) noexcept {
-  policy::ResidencyPlan::Terms terms;
-  terms.page_bytes = device.memory.page_size();
-  terms.free_permille = planned_free;
-  return terms;
-}
-
 PlanExecutor::DevicePlans &PlanExecutor::have(const PoolDevice &device) {
   while (devices_.size() <= device.place) devices_.emplace_back();
   return devices_[device.place];
@@ -67,6 +56,7 @@ PlanExecutor::DevicePlans &PlanExecutor::have(const PoolDevice &device) {
 
 void PlanExecutor::note_announced(const StreamState &state, uint64_t count,
                                   bool replaced) noexcept {
+  wake();
   PoolDevice *device = device_of(state);
   if (device == nullptr) return;
   if (Announced *own =
@@ -77,7 +67,7 @@ void PlanExecutor::note_announced(const StreamState &state, uint64_t count,
     DevicePlans &plans = have(*device);
     if (plans.announced == nullptr)
       plans.announced =
-          make_owned<Announced>(env_.memory, terms_of(*device), announcements_, env_.memory);
+          make_owned<Announced>(env_.memory, plan_terms_of(*device), announcements_, env_.memory);
     plans.announced->forecast.follow(state.stream->slot);
     plans.announced->forecast.note_announced(count);
   });
@@ -92,7 +82,7 @@ void PlanExecutor::note_acquire(const StreamState &state, bool announced,
   if (announced && plans.announced != nullptr) {
     plans.announced->forecast.note_acquire(state.stream->slot);
     ++plans.announced->now;
-    note_foreseen(*plans.announced);
+    if (plans.announced->covers_now()) env_.events.tell(What::foreseen);
     plans.announced->plan.advance(plans.announced->now);
   }
   Followed *own = plans.followed();
@@ -153,12 +143,7 @@ void PlanExecutor::make(PoolDevice &device, Followed &own, OutlookOf &&outlook) 
   own.on = true;
   own.blocked = false;
   env_.events.tell(What::plan_made);
-  walked_since(own, start);
-}
-
-void PlanExecutor::walked_since(Followed &own, uint64_t start_ns) const noexcept {
-  const uint64_t end = env_.now_ns();
-  own.dear_until = end + walk_share * (end - start_ns);
+  own.walked(start, env_.now_ns());
 }
 
 void PlanExecutor::begin(PoolDevice &device, Announced &own) {
@@ -241,10 +226,10 @@ void PlanExecutor::give_up(PoolDevice &device, Followed &own, const policy::Plan
 }
 
 bool PlanExecutor::go_on(PoolDevice &device, Followed &own, policy::Forecast &forecast) {
-  if (own.now >= own.measured + measured_every && may_walk(own)) {
+  if (own.now >= own.measured + measured_every && own.may_walk(env_.now_ns())) {
     const uint64_t start = env_.now_ns();
     measure(device, own);
-    walked_since(own, start);
+    own.walked(start, env_.now_ns());
   }
   bool worked = false;
   for (int i = 0; i < most_walked && own.plan.step(forecast); ++i) worked = true;
@@ -266,7 +251,8 @@ bool PlanExecutor::follow(PoolDevice &device, DevicePlans &plans) {
     });
     if (own->on && own->forecast.announced() == 0) end(device, *own);
     const bool wanted = own->plan.wants_rebuild(!own->on || own->forecast.outdated()) &&
-                        may_walk(*own) && (own->on || own->forecast.announced() >= worth_planning);
+                        own->may_walk(env_.now_ns()) &&
+                        (own->on || own->forecast.announced() >= worth_planning);
     if (wanted) begin(device, *own);
     if (own->on) {
       if (plans.learned != nullptr) plans.learned->on = false;
@@ -278,7 +264,7 @@ bool PlanExecutor::follow(PoolDevice &device, DevicePlans &plans) {
   const bool moved = own->forecast.moved() || own->forecast.resized();
   if (own->plan.wants_rebuild(moved || !own->on)) {
     if (own->forecast.trusted()) {
-      if (may_walk(*own)) begin(device, *own);
+      if (own->may_walk(env_.now_ns())) begin(device, *own);
     } else if (own->on)
       end(device, *own);  // what comes is not known well enough
   }
@@ -325,7 +311,7 @@ uint64_t PlanExecutor::Cleaner::rest_ns() noexcept {
   for (const auto &device : own_.page_.devices) {
     const policy::GivenUp *given_up = device->policy->given_up();
     if (given_up != nullptr && given_up->any_dirty() && own_.plans_for(device->place))
-      return own_.dozes() ? std::max(look_again, own_.rest_ns_) : look_again;
+      return own_.rest_ns_ > usual_rest_ns ? std::max(look_again, own_.rest_ns_) : look_again;
   }
   return UINT64_MAX;
 }

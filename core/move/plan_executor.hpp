@@ -13,6 +13,7 @@
 #include "core/base/task.hpp"
 #include "core/lease/layer.hpp"
 #include "core/move/plan.hpp"
+#include "core/move/plan_terms.hpp"
 #include "core/page/env.hpp"
 #include "core/policy/announced_forecast.hpp"
 #include "core/policy/given_up.hpp"
@@ -91,8 +92,11 @@ class PlanExecutor final : public Task, private lease::Observer {
   Status load(const policy::SavedProgram &program, std::span<const uint32_t> names) WEIR_NOT_HELD;
 
   // ---- whether a plan is followed, and how often that changed (weir_pool_stats) ----
-  bool carries_plans() const noexcept WEIR_HELD { return carries_plans_; }
-  uint64_t switches() const noexcept WEIR_HELD { return switches_; }
+  struct Carrying {
+    bool now = false;
+    uint64_t switches = 0;
+  };
+  const Carrying &carrying() const noexcept WEIR_HELD { return carrying_; }
 
   // ---- the task: the plans ----
   bool step(Releasable &lock) override WEIR_HELD;
@@ -113,6 +117,15 @@ class PlanExecutor final : public Task, private lease::Observer {
     bool blocked = false;     ///< what it wants next finds no room, until something changes
     uint64_t dear_until = 0;  ///< ns: regions have been walked, and are not sooner than then
     Stamp last;               ///< of what was brought last
+
+    /// The operation that has begun is one that the plan has come to.
+    bool covers_now() const noexcept { return on && now <= plan.planned(); }
+    /// A walk of regions may not cost more than a small share of the time: it is followed by so many times its own time without one.
+    static constexpr uint64_t walk_share = 20;
+    bool may_walk(uint64_t now_ns) const noexcept { return now_ns >= dear_until; }
+    void walked(uint64_t from_ns, uint64_t to_ns) noexcept {
+      dear_until = to_ns + walk_share * (to_ns - from_ns);
+    }
   };
   struct Announced : Followed {
     Announced(const policy::ResidencyPlan::Terms &terms, policy::Announcements &announcements,
@@ -155,27 +168,18 @@ class PlanExecutor final : public Task, private lease::Observer {
 
   PoolDevice *device_of(const StreamState &state) noexcept WEIR_HELD;
   DevicePlans &have(const PoolDevice &device) WEIR_HELD;
-  bool copy_some(size_t place, policy::LogSaver &saver, uint64_t most_bytes,
-                 bool *begun) WEIR_NOT_HELD;
-  bool was_loaded(size_t place) WEIR_NOT_HELD;
   Owned<Learned> learner_to_load(size_t place, size_t sharers) WEIR_NOT_HELD;
   Status replace_learned(std::span<Owned<Learned>> fresh, size_t sharers) WEIR_NOT_HELD;
-  static policy::ResidencyPlan::Terms terms_of(const PoolDevice &device) noexcept;
   /// Who learns what streams of the device do; nullptr: nobody does.
   Learned *learner_of(uint8_t place) noexcept WEIR_HELD;
   /// A learner for each device that can have plans, and for no other. Drops the lock.
   void have_learners(Releasable &lock) WEIR_HELD;
   void drop_learner(Releasable &lock, PoolDevice &device) noexcept WEIR_HELD;
   void make_learner(Releasable &lock, PoolDevice &device, bool late) WEIR_HELD;
-  /// Elsewhere no plan can be made of what is learned.
-  static bool may_have_plans(const PoolDevice &device) noexcept WEIR_HELD;
-  size_t devices_with_plans() const noexcept WEIR_HELD;
-  policy::LearnedForecast::Terms learning_of(const PoolDevice &device,
-                                             size_t sharers) const noexcept WEIR_HELD;
+  /// Of buffers that live already.
+  void tell_living(const PoolDevice &device, Learned &own) noexcept WEIR_HELD;
   /// Some of what has been logged goes to the learners. Returns how many things it was; 0: that is all for now. Drops the lock.
   size_t drain(Releasable &lock) WEIR_HELD;
-  /// Nothing has been logged for so long that the planner's thread rests for longer than usual.
-  bool dozes() const noexcept WEIR_HELD { return rest_ns_ > usual_rest_ns; }
   /// Something has been acquired that was no hit: there is more to come, and the caller waits for copies, most likely.
   void wake() noexcept WEIR_HELD {
     if (rest_ns_ == least_rest_ns) return;  // it looks soon
@@ -188,19 +192,12 @@ class PlanExecutor final : public Task, private lease::Observer {
   /// The share is used up: there are no plans until there is some again.
   void stand_back() noexcept WEIR_HELD;
   void learn(Learned &own, const lease::ObservedOperation &operation) WEIR_HELD;
-  /// Operation `now` has begun, and counts if the plan has come as far.
-  void note_foreseen(const Followed &own) noexcept WEIR_HELD {
-    if (own.on && own.now <= own.plan.planned()) env_.events.tell(What::foreseen);
-  }
 
   /// Makes a plan anew; `outlook` tells of a region and its part what comes, after which operation.
   template <class OutlookOf>
   void make(PoolDevice &device, Followed &own, OutlookOf &&outlook) WEIR_HELD;
   void begin(PoolDevice &device, Announced &own) WEIR_HELD;
   void begin(PoolDevice &device, Learned &own) WEIR_HELD;
-  /// A walk of regions begins, which may not cost more than a small share of the time. False: not now.
-  bool may_walk(const Followed &own) const noexcept { return env_.now_ns() >= own.dear_until; }
-  void walked_since(Followed &own, uint64_t start_ns) const noexcept;
   void measure(PoolDevice &device, Followed &own) noexcept WEIR_HELD;
   void end(PoolDevice &device, Followed &own) noexcept WEIR_HELD;
   bool follow(PoolDevice &device, DevicePlans &plans) WEIR_HELD;
@@ -223,9 +220,9 @@ class PlanExecutor final : public Task, private lease::Observer {
   bool stands_back_ WEIR_GUARDED = false;               ///< it is used up
   size_t sharers_ WEIR_GUARDED = 0;             ///< learners that the memory for them is divided by
   uint64_t no_learner_until_ WEIR_GUARDED = 0;  ///< ns: there was no memory for one
+  bool untold_ WEIR_GUARDED = false;            ///< a buffer was born while nobody learned
   uint8_t observed_ WEIR_GUARDED = 0;           ///< the place of the stream that was observed last
-  bool carries_plans_ WEIR_GUARDED = false;
-  uint64_t switches_ WEIR_GUARDED = 0;  ///< of carries_plans_
+  Carrying carrying_ WEIR_GUARDED;
   Cleaner cleaner_;
 };
 

@@ -17,23 +17,6 @@ constexpr uint64_t without_memory_ns = 1'000'000'000;
 
 // ---- learners ----
 
-bool PlanExecutor::may_have_plans(const PoolDevice &device) noexcept {
-  return device.vmm() && !device.gone() && !device.lost();
-}
-
-size_t PlanExecutor::devices_with_plans() const noexcept {
-  return static_cast<size_t>(std::ranges::count_if(
-      page_.devices, [](const auto &device) WEIR_HELD { return may_have_plans(*device); }));
-}
-
-policy::LearnedForecast::Terms PlanExecutor::learning_of(const PoolDevice &device,
-                                                         size_t sharers) const noexcept {
-  policy::LearnedForecast::Terms learning;
-  learning.budget = env_.config.learning.memory / sharers;
-  learning.smallest = device.memory.page_size();  // what shares its pages with others
-  return learning;
-}
-
 PlanExecutor::Learned *PlanExecutor::learner_of(uint8_t place) noexcept {
   return place < devices_.size() ? devices_[place].learned.get() : nullptr;
 }
@@ -41,9 +24,11 @@ PlanExecutor::Learned *PlanExecutor::learner_of(uint8_t place) noexcept {
 /// Each has the same part of the memory. Where a device comes that there is none left for, all begin anew with smaller ones: what they knew is
 /// forgotten. The part of one that has left waits for the next that comes.
 void PlanExecutor::have_learners(Releasable &lock) {
+  const size_t count =
+      page_.devices.size();  // more may come while the lock is dropped: for the next call
   size_t wanted = 0;
   bool missing = false;
-  for (size_t place = 0; place < page_.devices.size(); ++place) {
+  for (size_t place = 0; place < count; ++place) {
     PoolDevice &device = *page_.devices[place];
     const bool learns = learner_of(device.place) != nullptr;
     if (may_have_plans(device)) {
@@ -53,14 +38,15 @@ void PlanExecutor::have_learners(Releasable &lock) {
       drop_learner(lock, device);
     }
   }
+  missing = missing || wanted > sharers_;
   if (!missing || env_.now_ns() < no_learner_until_) return;
-  const bool late = sharers_ != 0;
+  const bool late = sharers_ != 0 || untold_;
   if (wanted > sharers_) {
     for (size_t place = 0; place < devices_.size(); ++place)
       drop_learner(lock, *page_.devices[place]);
     sharers_ = wanted;
   }
-  for (size_t place = 0; place < page_.devices.size(); ++place) {
+  for (size_t place = 0; place < count; ++place) {
     PoolDevice &device = *page_.devices[place];
     if (may_have_plans(device) && learner_of(device.place) == nullptr)
       make_learner(lock, device, late);
@@ -78,25 +64,40 @@ void PlanExecutor::drop_learner(Releasable &lock, PoolDevice &device) noexcept {
 
 /// `late`: the log has told of buffers that live and that it does not know yet.
 void PlanExecutor::make_learner(Releasable &lock, PoolDevice &device, bool late) {
-  const policy::LearnedForecast::Terms learning = learning_of(device, sharers_);
-  const policy::ResidencyPlan::Terms terms = terms_of(device);
+  const policy::LearnedForecast::Terms learning =
+      learning_terms_of(device, env_.config.learning.memory, sharers_);
+  const policy::ResidencyPlan::Terms terms = plan_terms_of(device);
   Owned<Learned> fresh;
-  const bool made = lock.unlocked([&] {  // it is much memory
-    return if_memory(
-        [&] { fresh = make_owned<Learned>(env_.memory, terms, learning, env_.memory); });
+  bool made = false;
+  lock.unlocked([&] {  // it is much memory
+    made =
+        if_memory([&] { fresh = make_owned<Learned>(env_.memory, terms, learning, env_.memory); });
+    env_.sync.points.at("learner.made");
   });
   if (!made || !if_memory([&]() WEIR_HELD { (void)have(device); })) {
     no_learner_until_ = env_.now_ns() + without_memory_ns;
     return;
   }
-  const uint64_t least = std::max(lease_.log.large(), learning.smallest);
-  for (uint32_t i = 0; late && i < page_.buffers.end(); ++i) {
+  // Meanwhile one may have been loaded, the device may have left, or another one may have come.
+  const bool wanted =
+      learner_of(device.place) == nullptr && may_have_plans(device) &&
+      learning_terms_of(device, env_.config.learning.memory, sharers_).budget == learning.budget;
+  if (!wanted) {
+    lock.unlocked([&fresh] { fresh.reset(); });
+    return;
+  }
+  if (late) tell_living(device, *fresh);
+  devices_[device.place].learned = std::move(fresh);
+}
+
+void PlanExecutor::tell_living(const PoolDevice &device, Learned &own) noexcept {
+  const uint64_t least = std::max(lease_.log.large(), device.memory.page_size());
+  for (uint32_t i = 0; i < page_.buffers.end(); ++i) {
     const page::Hot &hot = page_.buffers.hot(i);
     if (hot.lives(hot.generation()) && hot.size() >= least &&
         page_.buffers.target(i).region->home == device.place)
-      fresh->forecast.born(i, hot.generation(), hot.size(), policy::LearnedForecast::no_stream);
+      own.forecast.born(i, hot.generation(), hot.size(), policy::LearnedForecast::no_stream);
   }
-  devices_[device.place].learned = std::move(fresh);
 }
 
 // ---- the share ----
@@ -147,8 +148,8 @@ void PlanExecutor::stand_back() noexcept {
 void PlanExecutor::note_followed() noexcept {
   const bool carries = std::ranges::any_of(
       devices_, [](const DevicePlans &plans) { return plans.followed() != nullptr; });
-  if (carries != carries_plans_) ++switches_;
-  carries_plans_ = carries;
+  if (carries != carrying_.now) ++carrying_.switches;
+  carrying_.now = carries;
 }
 
 }  // namespace weir::move

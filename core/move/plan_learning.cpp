@@ -31,12 +31,14 @@ void PlanExecutor::learn(Learned &own, const lease::ObservedOperation &operation
       mode |= policy::use_whole;
     else
       mode |= policy::use_needs;
-    own.uses.push_back({use.buffer, mode, use.begin, std::min(use.end, bytes)});
+    // Of another buffer that had the number nothing is to be learned.
+    constexpr uint32_t nobody = UINT32_MAX;
+    own.uses.push_back({known ? use.buffer : nobody, mode, use.begin, std::min(use.end, bytes)});
   }
   own.forecast.observe({operation.name, operation.stream.slot, own.uses});
   own.now = own.forecast.now();
   env_.events.tell(What::learned);
-  note_foreseen(own);
+  if (own.covers_now()) env_.events.tell(What::foreseen);
   for (const uint32_t part : own.forecast.born_parts()) own.plan.born(part);
   own.plan.advance(own.now);
   own.last_use.resize(std::max<size_t>(own.last_use.size(), own.cast.size()));
@@ -53,9 +55,10 @@ void PlanExecutor::describe(const Region &region, uint8_t place,
                             policy::PageInfo *info) const noexcept {
   if (place >= devices_.size() || region.owner.buffer == page::BufferTable::none) return;
   const Learned *own = devices_[place].learned.get();
-  if (own == nullptr || !own->forecast.trusted() || plans_announced(place)) return;
+  if (own == nullptr || !own->forecast.trusted() || stands_back_ || plans_announced(place)) return;
   const uint32_t part = own->cast.of(region.owner.buffer);
   if (part == policy::Cast::none || part >= own->last_use.size()) return;
+  if (!page_.buffers.hot(region.owner.buffer).lives(own->cast[part].generation)) return;
   const policy::Outlook outlook = own->forecast.outlook(part);
   if (outlook.fate == policy::Fate::unknown) return;
   const uint64_t at = own->last_use[part] + outlook.distance;
@@ -68,8 +71,15 @@ void PlanExecutor::born(uint32_t buffer, uint64_t generation, uint64_t bytes) {
   // Of one that has died since, nobody knows where it was: where something was observed last.
   const bool lives = page_.buffers.hot(buffer).lives(generation);
   const uint8_t home = lives ? page_.buffers.target(buffer).region->home : observed_;
-  if (Learned *own = learner_of(home))
-    own->forecast.born(buffer, generation, bytes, policy::LearnedForecast::no_stream);
+  Learned *own = learner_of(home);
+  if (own == nullptr) {
+    untold_ = true;
+    return;
+  }
+  const policy::Lives &known = own->forecast.log().lives();
+  const uint32_t life = known.of(buffer);
+  if (life != policy::Lives::none && known[life].generation == generation) return;  // tell_living()
+  own->forecast.born(buffer, generation, bytes, policy::LearnedForecast::no_stream);
 }
 
 // A stream finds its place again, and what is not known of is not planned for.

@@ -26,19 +26,17 @@ void PlanExecutor::save(policy::SavedProgram *program, uint64_t most_bytes) {
   for (size_t place = 0; place < places; ++place) {
     policy::LogSaver saver(program->logs.emplace_back(env_.memory), env_.memory);
     bool begun = false;
-    while (copy_some(place, saver, most_bytes / places, &begun)) continue;
+    const auto copy_some = [&] {
+      const Locked lock(env_.sync.lock);
+      const Learned *own = learner_of(static_cast<uint8_t>(place));
+      if (own == nullptr) return false;
+      if (!std::exchange(begun, true)) saver.begin(own->forecast.log(), most_bytes / places);
+      return saver.copy(own->forecast.log(), copied_at_once);
+    };
+    while (copy_some()) continue;
   }
   while (!program->logs.empty() && program->logs.back().operations.empty())
     program->logs.pop_back();
-}
-
-bool PlanExecutor::copy_some(size_t place, policy::LogSaver &saver, uint64_t most_bytes,
-                             bool *begun) {
-  const Locked lock(env_.sync.lock);
-  const Learned *own = devices_[place].learned.get();
-  if (own == nullptr) return false;
-  if (!std::exchange(*begun, true)) saver.begin(own->forecast.log(), most_bytes);
-  return saver.copy(own->forecast.log(), copied_at_once);
 }
 
 Status PlanExecutor::load(const policy::SavedProgram &program, std::span<const uint32_t> names) {
@@ -46,10 +44,17 @@ Status PlanExecutor::load(const policy::SavedProgram &program, std::span<const u
   {
     const Locked lock(env_.sync.lock);
     devices = page_.devices.size();
-    sharers = std::max(sharers_, devices_with_plans());
+    const auto plannable = [](const auto &device) WEIR_HELD { return may_have_plans(*device); };
+    sharers =
+        std::max(sharers_, static_cast<size_t>(std::ranges::count_if(page_.devices, plannable)));
   }
   std::pmr::vector<Owned<Learned>> fresh(env_.memory);
   fresh.resize(devices);
+  const auto was_loaded = [this](size_t place) {
+    const Locked lock(env_.sync.lock);
+    const Learned *own = learner_of(static_cast<uint8_t>(place));
+    return own != nullptr && own->forecast.log().held() != 0;
+  };
   for (size_t place = 0; place < devices; ++place) {
     const bool saved = place < program.logs.size() && !program.logs[place].operations.empty();
     if (!saved && !was_loaded(place)) continue;
@@ -67,16 +72,10 @@ Owned<PlanExecutor::Learned> PlanExecutor::learner_to_load(size_t place, size_t 
     const Locked lock(env_.sync.lock);
     const PoolDevice &device = *page_.devices[place];
     if (!may_have_plans(device)) return {};
-    learning = learning_of(device, sharers);
-    terms = terms_of(device);
+    learning = learning_terms_of(device, env_.config.learning.memory, sharers);
+    terms = plan_terms_of(device);
   }
   return make_owned<Learned>(env_.memory, terms, learning, env_.memory);
-}
-
-bool PlanExecutor::was_loaded(size_t place) {
-  const Locked lock(env_.sync.lock);
-  return place < devices_.size() && devices_[place].learned != nullptr &&
-         devices_[place].learned->forecast.log().held() != 0;
 }
 
 /// Those that are not nullptr take the places of what there is; the buffers that live are told to them.
@@ -86,18 +85,13 @@ Status PlanExecutor::replace_learned(std::span<Owned<Learned>> fresh, size_t sha
   for (const DevicePlans &plans : devices_)
     if (plans.learned != nullptr && plans.learned->forecast.now() != 0)
       return fail(WEIR_ERROR_INVALID_ARGUMENT, "the pool has learned from operations already");
-  sharers_ = std::max(sharers_, sharers);
+  // A device that has come since leaves less for each: they begin anew then (have_learners()), and what was loaded is forgotten.
+  sharers_ = sharers;
   for (size_t place = 0; place < fresh.size(); ++place) {
-    Owned<Learned> &own = devices_[place].learned;
     if (fresh[place] == nullptr) continue;
     // No plan was made of it: nobody has it in hand.
-    std::swap(own, fresh[place]);
-    if (fresh[place] == nullptr) continue;
-    const policy::Lives &lives = fresh[place]->forecast.log().lives();
-    for (uint32_t life = 0; life < lives.used(); ++life)
-      if (lives[life].alive)
-        own->forecast.born(lives[life].buffer, lives[life].generation, lives[life].bytes,
-                           policy::LearnedForecast::no_stream);
+    std::swap(devices_[place].learned, fresh[place]);
+    tell_living(*page_.devices[place], *devices_[place].learned);
   }
   return {};
 }

@@ -101,6 +101,7 @@ void LearnedForecast::leave_loaded(uint32_t streams) noexcept {
   for (uint32_t stream = 0; stream < streams; ++stream) numbers_.offer(numbers_.loaded(stream));
   speeds_ = {};
   scaling_ = {};
+  trust_.grant();
   matched_ = false;
   born_parts_.clear();
   counts_ = {};

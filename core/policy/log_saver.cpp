@@ -4,6 +4,8 @@
 
 #include "core/policy/log_saver.hpp"
 
+#include <algorithm>
+
 namespace weir::policy {
 namespace {
 
@@ -64,7 +66,8 @@ void LogSaver::copy_one(const ProgramLog &log, uint32_t number) {
   }
   for (uint32_t index = 0; index < operation.uses; ++index) {
     const LoggedUse &use = log.use(operation.first_use + index);
-    saved_.uses.push_back({number_of(log, use.life), use.begin, use.end, use.slot, use.mode});
+    saved_.uses.push_back(
+        {number_of(log, use.life), use.begin, std::max(use.begin, use.end), use.slot, use.mode});
   }
   saved_.operations.push_back(saved);
 }

@@ -189,6 +189,10 @@ const char *wrong_operation(const SavedOperation &operation, const LogCounts &co
 
 /// The operations' shares come to what there is, and no record names what is not there.
 const char *wrong_log(const LogCounts &counts, const LogPlaces &places, uint32_t names) noexcept {
+  constexpr uint64_t largest_buffer = uint64_t{1} << 48;
+  Reader lives(places.lives);
+  for (uint32_t index = 0; index < counts.lives; ++index)
+    if (lives.get<uint64_t>() > largest_buffer) return "a buffer is larger than there can be";
   uint64_t births_left = counts.births, deaths_left = counts.deaths, uses_left = counts.uses;
   Reader operations(places.operations), births(places.births), uses(places.uses);
   for (uint32_t index = 0; index < counts.operations; ++index) {

@@ -16,6 +16,8 @@ class Trust {
   void note_operation(bool lost) noexcept { note(lost, 1.0 / operations_kept, &lost_); }
   /// `wrong`: another buffer was expected.
   void note_use(bool wrong) noexcept { note(wrong, 1.0 / uses_kept, &wrong_); }
+  /// Somebody says that what is forecast comes: until it does not.
+  void grant() noexcept { lost_ = wrong_ = 0; }
   /// It pays to plan.
   bool holds() const noexcept { return lost_ < most_lost && wrong_ < most_wrong; }
 

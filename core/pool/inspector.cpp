@@ -41,9 +41,9 @@ void Inspector::stats(weir_pool_stats *out) const {
   stats[Counter::bookkeeping_bytes] += pool_.memory.bytes();
   stats[Counter::shared_operation_ids] += pool_.lease.operations.shared_calls();
   if (pool_.plans != nullptr) {
-    stats[Counter::policy_switches] += pool_.plans->switches();
+    stats[Counter::policy_switches] += pool_.plans->carrying().switches;
     stats[Counter::policy_carries_plans] +=
-        pool_.env.config.background && pool_.plans->carries_plans() ? 1 : 0;
+        pool_.env.config.background && pool_.plans->carrying().now ? 1 : 0;
   }
   for (const auto &state : pool_.lease.states.all()) stats[Counter::hits] += state->count_hits();
 #define WEIR_COPY(name, meaning) out->name = stats[Counter::name];

@@ -24,7 +24,8 @@ Status PolicyStore::check_learns() const noexcept {
                 "with WEIR_POOL_NO_BACKGROUND the pool's policy learns nothing");
   if (!lease_.log.on())
     return fail(WEIR_ERROR_NOT_SUPPORTED,
-                "in a pool with less than 64 MiB of device memory the policy learns nothing");
+                "in a pool with less than 64 MiB of memory on devices with virtual memory "
+                "management the policy learns nothing");
   return {};
 }
 

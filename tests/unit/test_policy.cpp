@@ -21,6 +21,8 @@ constexpr uint64_t page_bytes = 4096;
 /// Pages and when each was used last.
 struct Pages final : View {
   std::map<uint32_t, uint64_t> used;
+  std::map<uint32_t, uint64_t> foreseen;  ///< operations until then
+  uint32_t done = UINT32_MAX;             ///< the page that nobody reads again
   uint64_t clock = 0;
 
   bool knows(const PageRef &page) noexcept override { return used.count(page.page) != 0; }
@@ -31,6 +33,9 @@ struct Pages final : View {
     info->bytes = page_bytes;
     info->last_use = found->second;
     info->evictable = true;
+    if (const auto next = foreseen.find(page.page); next != foreseen.end())
+      info->foreseen = next->second;
+    info->done = page.page == done;
     return true;
   }
   uint64_t now() const override { return clock; }
@@ -136,6 +141,29 @@ void room_that_was_asked_for_stays(void **) {
   assert_int_equal(site.memory.bytes(), before);
 }
 
+/// It need not be among the oldest.
+void what_is_foreseen_to_be_used_last_goes_first(void **) {
+  Site site;
+  for (uint32_t page = 0; page < 200; ++page) {
+    site.come(page);
+    site.pages.foreseen[page] = page == 150 ? 900 : 10 + page;
+  }
+  const auto victims = site.choose(1);
+  assert_int_equal(victims.size(), 1);
+  assert_int_equal(victims[0].page, 150);
+}
+
+void what_nobody_reads_again_goes_before_what_is_used_later(void **) {
+  Site site;
+  for (uint32_t page = 0; page < 100; ++page) {
+    site.come(page);
+    site.pages.foreseen[page] = 1000 + page;
+  }
+  site.pages.done = 70;
+  site.pages.foreseen[70] = 100;
+  assert_int_equal(site.choose(1)[0].page, 70);
+}
+
 }  // namespace
 
 int main() {
@@ -144,6 +172,8 @@ int main() {
       cmocka_unit_test(what_left_is_forgotten_as_others_leave),
       cmocka_unit_test(the_order_holds_whatever_leaves),
       cmocka_unit_test(room_that_was_asked_for_stays),
+      cmocka_unit_test(what_is_foreseen_to_be_used_last_goes_first),
+      cmocka_unit_test(what_nobody_reads_again_goes_before_what_is_used_later),
   };
   return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

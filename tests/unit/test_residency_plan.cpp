@@ -69,12 +69,13 @@ struct Tenant {
   Outlook outlook;
 };
 
-/// Who goes, in order, so that at operation 1 there is room for so many bytes.
-std::vector<uint32_t> who_goes(const std::vector<Tenant> &tenants, uint64_t bytes) {
+/// Who goes, in order, so that at the operation after `idle` others there is room for so many bytes.
+std::vector<uint32_t> who_goes(const std::vector<Tenant> &tenants, uint64_t bytes,
+                               uint64_t idle = 1) {
   Program program;
   const uint64_t in_memory = tenants.size() * mb;
   for (size_t i = 0; i < tenants.size(); ++i) program.birth(mb);
-  program.operation(1, {}, {});
+  for (uint64_t i = 0; i < idle; ++i) program.operation(1, {}, {});
   program.operation(1, {writes(program.birth(bytes), bytes)}, {});
   Cast cast(std::pmr::get_default_resource());
   ResidencyPlan plan(cast, terms_of(in_memory), std::pmr::get_default_resource());
@@ -86,7 +87,7 @@ std::vector<uint32_t> who_goes(const std::vector<Tenant> &tenants, uint64_t byte
   future.rewind();
   plan.rebuild(0, residents);
   while (plan.step(future)) continue;
-  plan.advance(1);
+  plan.advance(idle);
   std::vector<uint32_t> gone;
   while (const std::optional<PlannedDrop> drop = plan.next_drop())
     gone.push_back(cast[drop->part].buffer);
@@ -113,6 +114,17 @@ void who_goes_depends_on_what_its_bytes_cost(void **) {
   // Of whom nothing is known is taken to be as far away as its last use is, 16 operations at least.
   assert_int_equal(first_of(clean_100, {false, {}}), 0);
   assert_int_equal(first_of({false, {Fate::needed, 12}}, {false, {}}), 1);
+}
+
+/// Else it would be taken for what is used next, and stay for ever.
+void what_was_to_be_used_and_is_not_goes_as_if_it_were_as_far_away_as_it_is_late(void **) {
+  const Tenant overdue{false, {Fate::needed, 10}};
+  for (const uint64_t needed : {220u, 800u}) {
+    const std::vector<uint32_t> gone =
+        who_goes({overdue, {false, {Fate::needed, needed}}}, mb, 200);
+    assert_int_equal(gone.size(), 1);
+    assert_int_equal(gone[0], needed == 220 ? 0 : 1);
+  }
 }
 
 void those_who_go_for_one_operation_go_farthest_first(void **) {
@@ -330,6 +342,7 @@ int main() {
       cmocka_unit_test(a_buffer_is_fetched_as_soon_as_there_is_memory),
       cmocka_unit_test(what_is_to_be_overwritten_is_not_fetched),
       cmocka_unit_test(who_goes_depends_on_what_its_bytes_cost),
+      cmocka_unit_test(what_was_to_be_used_and_is_not_goes_as_if_it_were_as_far_away_as_it_is_late),
       cmocka_unit_test(those_who_go_for_one_operation_go_farthest_first),
       cmocka_unit_test(only_as_many_pages_go_as_are_needed),
       cmocka_unit_test(a_use_of_some_bytes_needs_no_more),

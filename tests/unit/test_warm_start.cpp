@@ -139,11 +139,41 @@ void buffers_that_were_before_the_load_have_their_parts(void **) {
   }
 }
 
+/// The planner's thread makes a learner without the lock: what is loaded by then is what the pool has.
+void what_is_loaded_while_the_pool_begins_to_learn_stays(void **) {
+  Bytes bytes;
+  {
+    World world = world_of();
+    Program program(world);
+    program.forward();
+    program.backward(false);
+    bytes = saved(world.pool);
+    world.close();
+  }
+  World world = world_of();
+  weir_buffer buffer = nullptr;
+  {
+    Stops stops(world, {"learner.made"});
+    buffer = world.buffer(page_bytes);
+    stops.await("learner.made");
+    ok(weir_pool_policy_load(world.pool, bytes.data(), bytes.size()));
+    stops.let_go("learner.made");
+    Program program(world);
+    program.operation(buffer, WEIR_DISCARD_WRITE, "up 0", 0);
+    while (world.stats().learned_operations == 0) std::this_thread::yield();
+  }
+  assert_int_equal(operations_in(saved(world.pool)), operations_in(bytes) + 1);
+  ok(weir_buffer_destroy(world.pool, buffer));
+  validate(world);
+  world.close();
+}
+
 }  // namespace
 
 int main() {
   const CMUnitTest tests[] = {
       cmocka_unit_test(a_first_round_is_planned_by_what_was_loaded),
+      cmocka_unit_test(what_is_loaded_while_the_pool_begins_to_learn_stays),
       cmocka_unit_test(buffers_that_were_before_the_load_have_their_parts),
   };
   return cmocka_run_group_tests(tests, nullptr, nullptr);

@@ -70,6 +70,7 @@ class Scheduler {
   void forget(Thread *thread);
   void expire();
 
+  /// Who computes looks now and then, which takes no time; who spins goes on looking.
   static constexpr uint32_t free_looks = 100;
   static constexpr uint64_t look_ns = 1000;
 

@@ -290,7 +290,7 @@ WEIR_API weir_result weir_pool_set_defragmentation(weir_pool pool, const weir_de
  *  64 MiB into the caller's `bytes`, if `capacity` is enough; *needed gets how many they are. A capacity of 0 only asks (`bytes` may be NULL).
  *  The bytes have the names of operations in them, sizes of buffers and the order of uses; nothing of any content, and no address. They
  *  are a cache: a later release of the library may refuse them (docs/abi.md). Takes what is known at that moment, while the program runs
- *  too: then *needed may be more the next time. Host memory of about twice the bytes is taken for the time of the call, and the pool's lock
+ *  too: then *needed may be more the next time. Host memory of about three times the bytes is taken for the time of the call, and the pool's lock
  *  for moments. Any thread; takes turns with other saves and loads of the pool. docs/policies.md tells when to save.
  *  Errors (nothing is written to `bytes`): INVALID_ARGUMENT (`needed` is NULL, `bytes` is NULL with a capacity; `capacity` is too small:
  *  *needed tells what would do), NOT_SUPPORTED (this pool learns nothing; the message says why), OUT_OF_HOST_MEMORY. */
@@ -381,7 +381,7 @@ WEIR_API weir_result weir_pool_policy_load(weir_pool pool, const void *bytes, ui
   X(plans_made, "plans made, each from what was there then") \
   X(plan_fetched_bytes, "of prefetched_bytes, those that a plan wanted by a date") \
   X(plan_cleaned_bytes, "of background_demoted_bytes, those that stayed on the device: a plan has done with them") \
-  X(policy_switches, "times that the policy stopped carrying out plans, or took it up again, because they did not pay or do") \
+  X(policy_switches, "times that it began to follow plans or ceased to: what it foresees comes true or does not, it may use the CPU or may not") \
   X(policy_carries_plans, "1: it carries out plans now; 0: it does not")
 
 /** The counters of a pool: a uint64_t for each of WEIR_POOL_STATS_FIELDS. */

@@ -163,8 +163,8 @@ def test_clients_are_charged(pool: weir.Pool, stream: weir.Stream) -> None:
     buffer = pool.buffer(PAGE, client=client)
     fill(pool, stream, buffer, 1)
     assert (client.stats.buffers, client.stats.device_bytes, client.name) == (1, PAGE, "tenant")
-    with pytest.raises(weir.OverBudget):
-        pool.acquire(stream, weir.overwrite(pool.buffer(3 * PAGE, client=client)))
+    with pool.buffer(3 * PAGE, client=client) as large, pytest.raises(weir.OverBudget):
+        pool.acquire(stream, weir.overwrite(large))
     with pytest.raises(weir.Busy):
         client.close()
     buffer.close()
@@ -475,7 +475,8 @@ def test_closing_while_another_thread_is_inside(pool: weir.Pool, stream: weir.St
 
     def wait() -> None:
         waiting.set()
-        granted.append(pool.acquire(stream, weir.overwrite(second), timeout=60))
+        # Without a name: to be given its number it would be inside for a moment before.
+        granted.append(pool.acquire(stream, weir.overwrite(second), timeout=60, operation=0))
 
     thread = threading.Thread(target=wait)
     thread.start()

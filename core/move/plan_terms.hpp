@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a device's plan, and who learns for it, are made by: read off the device. Under the pool's lock.
+#pragma once
+
+#include "core/page/env.hpp"
+#include "core/policy/learned_forecast.hpp"
+#include "core/policy/residency_plan.hpp"
+
+#include <algorithm>
+
+namespace weir::move {
+
+/// Elsewhere no plan can be made of what is learned.
+inline bool may_have_plans(const PoolDevice &device) noexcept WEIR_HELD {
+  return device.vmm() && !device.gone() && !device.lost();
+}
+
+inline policy::ResidencyPlan::Terms plan_terms_of(const PoolDevice &device) noexcept WEIR_HELD {
+  // Of the memory that may be planned with, for what is under way, and for what nobody has foreseen.
+  constexpr uint32_t planned_free = 20;
+  policy::ResidencyPlan::Terms terms;
+  terms.page_bytes = device.memory.page_size();
+  terms.free_permille = planned_free;
+  return terms;
+}
+
+/// One of `sharers` that share the memory.
+inline policy::LearnedForecast::Terms learning_terms_of(const PoolDevice &device, uint64_t memory,
+                                                        size_t sharers) noexcept WEIR_HELD {
+  policy::LearnedForecast::Terms terms;
+  terms.budget = memory / std::max<size_t>(1, sharers);
+  terms.smallest = device.memory.page_size();  // what shares its pages with others
+  return terms;
+}
+
+}  // namespace weir::move
