@@ -22,10 +22,6 @@
 #include "core/policy/residency_plan.hpp"
 #include "core/policy/saved_program.hpp"
 
-namespace weir::policy {
-class LogSaver;
-}
-
 namespace weir::move {
 
 class Evictor;

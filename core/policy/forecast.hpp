@@ -26,6 +26,9 @@ struct Outlook {
   uint64_t distance = 0;  ///< operations from the use that it is the outlook after; unknown: 0
 };
 
+/// What comes so many operations later than at this distance, at which it was foreseen, is not waited for.
+constexpr uint64_t patience(uint64_t distance) noexcept { return 8 + distance / 4; }
+
 struct ForecastUse {
   uint32_t part = Cast::none;
   bool needs = false;  ///< the content that it has

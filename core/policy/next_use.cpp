@@ -12,9 +12,6 @@ namespace {
 constexpr uint32_t most_twins = 4;     ///< rounds of the program that are gone back
 constexpr uint32_t most_own_uses = 6;  ///< that are looked at for one by the same operation
 
-/// A buffer that comes this much later than foreseen is not waited for.
-constexpr uint64_t patience(uint64_t distance) noexcept { return 8 + distance / 4; }
-
 /// What followed a use, if the buffer has been used again.
 Outlook seen_after(const ProgramLog &log, const LoggedUse &use) noexcept {
   const LoggedUse &next = log.use(use.next);

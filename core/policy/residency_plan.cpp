@@ -28,9 +28,6 @@ constexpr uint64_t least_overdue_looks =
     64;  ///< operations between two looks at what is overdue, ...
 constexpr uint64_t overdue_looks_share = 16;  ///< ... and one more for so many parts
 
-/// What comes this much later than foreseen is not waited for.
-constexpr uint64_t patience(uint64_t distance) { return 8 + distance / 4; }
-
 bool is_dead(Fate fate) { return fate == Fate::overwritten || fate == Fate::dies; }
 
 uint64_t permille_of(uint64_t bytes, uint32_t permille) {

@@ -163,8 +163,8 @@ def test_clients_are_charged(pool: weir.Pool, stream: weir.Stream) -> None:
     buffer = pool.buffer(PAGE, client=client)
     fill(pool, stream, buffer, 1)
     assert (client.stats.buffers, client.stats.device_bytes, client.name) == (1, PAGE, "tenant")
-    with pool.buffer(3 * PAGE, client=client) as large, pytest.raises(weir.OverBudget):
-        pool.acquire(stream, weir.overwrite(large))
+    with pytest.raises(weir.OverBudget):
+        pool.acquire(stream, weir.overwrite(pool.buffer(3 * PAGE, client=client)))
     with pytest.raises(weir.Busy):
         client.close()
     buffer.close()
