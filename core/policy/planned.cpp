@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The "auto" policy, and policies by name. It carries out plans: what a plan has given up goes before all else (GivenUp), and a
-// prefetch of the plan's takes nothing but that. Where there is no plan, or it has given up too little, lru-window decides.
+// The "auto" policy, and policies by name. It carries out plans: what a plan has given up (GivenUp) goes before all else that has an
+// owner, and a prefetch of the plan's takes nothing but that. Where there is no plan, or it has given up too little, lru-window decides.
 
 #include "core/policy/given_up.hpp"
 #include "core/policy/lru_window.hpp"
@@ -29,6 +29,39 @@ class Planned final : public Policy {
   uint64_t choose(const Wanted &wanted, std::pmr::vector<PageRef> *victims) override {
     if (wanted.disposable_only || wanted.dead_before != UINT64_MAX)
       return rest_->choose(wanted, victims);
+    const size_t first = victims->size();
+    const uint64_t ownerless = take_ownerless(wanted, victims);
+    if (ownerless >= wanted.bytes) return ownerless;
+    const size_t owned = victims->size();
+    const auto give_back = [&]() noexcept {  // they have just left that list: it has room for them
+      for (size_t i = first; i < owned; ++i) rest_->dispose((*victims)[i]);
+      victims->resize(first);
+    };
+    Wanted left = wanted;
+    left.bytes -= ownerless;
+    uint64_t found = 0;
+    try {
+      found = take_owned(left, victims);
+    } catch (...) {
+      give_back();
+      throw;
+    }
+    if (found >= left.bytes || !wanted.all_or_nothing) return ownerless + found;
+    give_back();
+    return 0;
+  }
+
+ private:
+  /// What nobody owns any more costs nothing, and what was given up may be used after all: it waits until there is no other.
+  uint64_t take_ownerless(const Wanted &wanted, std::pmr::vector<PageRef> *victims) {
+    if (!rest_->any_disposable()) return 0;
+    Wanted ownerless = wanted;
+    ownerless.disposable_only = true;
+    ownerless.all_or_nothing = false;
+    return rest_->choose(ownerless, victims);
+  }
+
+  uint64_t take_owned(const Wanted &wanted, std::pmr::vector<PageRef> *victims) {
     const uint64_t found = queue_.choose(wanted, view_, victims);
     if (found >= wanted.bytes) return found;
     Wanted more = wanted;
@@ -36,7 +69,6 @@ class Planned final : public Policy {
     return found + rest_->choose(more, victims);
   }
 
- private:
   View &view_;
   GivenUp queue_;
   Owned<Policy> rest_;

@@ -3,13 +3,17 @@
 // The policy by itself, before a set of pages that come, are used, leave without a word, and are chosen: the least recently used
 // goes first whatever has left, no page is forgotten, and what is kept stays in proportion to the pages there are.
 
+#include "core/base/pool_lock.hpp"
+#include "core/policy/given_up.hpp"
 #include "core/policy/policy.hpp"
 
 #include "tests/support/cmocka.hpp"
+#include "tests/support/failing_memory.hpp"
 
 #include <algorithm>
 #include <map>
 #include <random>
+#include <set>
 
 namespace {
 
@@ -22,7 +26,8 @@ constexpr uint64_t page_bytes = 4096;
 struct Pages final : View {
   std::map<uint32_t, uint64_t> used;
   std::map<uint32_t, uint64_t> foreseen;  ///< operations until then
-  uint32_t done = UINT32_MAX;             ///< the page that nobody reads again
+  std::set<uint32_t> ownerless;
+  uint32_t done = UINT32_MAX;  ///< the page that nobody reads again
   uint64_t clock = 0;
 
   bool knows(const PageRef &page) noexcept override { return used.count(page.page) != 0; }
@@ -36,6 +41,7 @@ struct Pages final : View {
     if (const auto next = foreseen.find(page.page); next != foreseen.end())
       info->foreseen = next->second;
     info->done = page.page == done;
+    info->disposable = ownerless.count(page.page) != 0;
     return true;
   }
   uint64_t now() const override { return clock; }
@@ -164,6 +170,78 @@ void what_nobody_reads_again_goes_before_what_is_used_later(void **) {
   assert_int_equal(site.choose(1)[0].page, 70);
 }
 
+/// Under "auto": pages 0 to 2 have lost their owner, 3 to 5 have been given up, 6 to 8 are neither.
+struct Planned {
+  Pages pages;
+  weir::test::Failing memory;
+  Owned<Policy> policy = make_policy("auto", pages, &memory);
+
+  Planned() {
+    for (uint32_t page = 0; page < 9; ++page) {
+      pages.used[page] = ++pages.clock;
+      if (page < 3) {
+        pages.ownerless.insert(page);
+        policy->dispose(PageRef{1, page, 1});
+        continue;
+      }
+      policy->admit(PageRef{1, page, 1}, pages.clock);
+      if (page < 6) {
+        policy->given_up()->give_up(PageRef{1, page, 1}, pages.clock, page_bytes, false);
+      }
+    }
+  }
+  std::vector<uint32_t> choose(uint64_t count, bool all_or_nothing = false) {
+    std::pmr::vector<PageRef> victims;
+    Wanted wanted;
+    wanted.bytes = count * page_bytes;
+    wanted.all_or_nothing = all_or_nothing;
+    const uint64_t found = policy->choose(wanted, &victims);
+    assert_int_equal(found, victims.size() * page_bytes);
+    std::vector<uint32_t> numbers;
+    for (const PageRef &victim : victims) {
+      numbers.push_back(victim.page);
+      pages.used.erase(victim.page);
+    }
+    return numbers;
+  }
+};
+
+using Numbers = std::vector<uint32_t>;
+
+/// Nobody uses it again; of what was given up somebody may.
+void what_has_no_owner_goes_before_what_was_given_up(void **) {
+  Planned site;
+  assert_true(site.choose(2) == (Numbers{0, 1}));
+  assert_true(site.choose(2) == (Numbers{2, 3}));
+  assert_true(site.choose(2) == (Numbers{4, 5}));
+  assert_true(site.choose(1) == (Numbers{6}));
+}
+
+/// Where there is not enough all of them stay, in their order.
+void all_or_nothing_takes_nothing_without_an_owner_either(void **) {
+  Planned site;
+  assert_true(site.choose(10, true).empty());
+  assert_true(site.choose(5, true) == (Numbers{0, 1, 2, 3, 4}));
+}
+
+/// Wherever memory runs out: a page that is forgotten would never leave the device.
+void without_memory_no_page_without_an_owner_is_forgotten(void **) {
+  uint64_t failures = 0;
+  for (size_t at = 0;; ++at) {
+    Planned site;
+    site.memory.left = at;
+    try {
+      (void)site.choose(7);
+      break;
+    } catch (const std::bad_alloc &) {
+      ++failures;
+    }
+    site.memory.left = SIZE_MAX;
+    assert_true(site.choose(3) == (Numbers{0, 1, 2}));
+  }
+  assert_true(failures >= 1);
+}
+
 }  // namespace
 
 int main() {
@@ -174,6 +252,9 @@ int main() {
       cmocka_unit_test(room_that_was_asked_for_stays),
       cmocka_unit_test(what_is_foreseen_to_be_used_last_goes_first),
       cmocka_unit_test(what_nobody_reads_again_goes_before_what_is_used_later),
+      cmocka_unit_test(what_has_no_owner_goes_before_what_was_given_up),
+      cmocka_unit_test(all_or_nothing_takes_nothing_without_an_owner_either),
+      cmocka_unit_test(without_memory_no_page_without_an_owner_is_forgotten),
   };
   return cmocka_run_group_tests(tests, nullptr, nullptr);
 }
