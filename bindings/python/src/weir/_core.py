@@ -7,8 +7,8 @@ Invariants:
   library says BUSY is kept in `_abandoned` and tried again whenever something else has gone.
 - What goes wrong for such an object is not the error of the call that happens to try it: it goes to sys.unraisablehook.
 - No finalizer calls Weir within a callback that may not, or while its thread closes something else, or closes a pool on a
-  thread of the pool; it is put off to the next
-  ordinary call.
+  thread of the pool; it is put off to the next ordinary call. A call that is refused while something dropped is put off or
+  abandoned ends that first, and tries once more: the collector runs when it likes, so no outcome may depend on when it did.
 - Once the interpreter is about to end no callback enters Python any more."""
 
 from __future__ import annotations
@@ -113,9 +113,8 @@ class Closable:
         try:
             self._close()
         except Busy:
-            if not _abandoned:
+            if not end_dropped():  # what was dropped may be all that keeps it busy, and may go by now
                 raise
-            retry_abandoned()  # what was dropped may be all that keeps it busy, and may go by now
             self._close()
 
     def _close(self) -> None:
@@ -196,6 +195,15 @@ def run_put_off() -> None:
         except IndexError:  # another thread took it
             return
         _drop_quietly(which)
+
+
+def end_dropped() -> bool:
+    """Ends what can go of all that was dropped and is still there; whether there was anything."""
+    if not _put_off and not _abandoned:
+        return False
+    run_put_off()
+    retry_abandoned()
+    return True
 
 
 def retry_abandoned() -> None:

@@ -196,8 +196,7 @@ class Prepared(NoBlock):
         except IndexError:
             native = self._make()
         result = _acquire(native)
-        if result and _abandoned:  # a dropped lease may be in the way, and may go by now
-            _core.retry_abandoned()
+        if result and _core.end_dropped():  # a dropped lease may be in the way, and may go by now
             result = _acquire(native)
         if result:
             self._refuse(native, result)
