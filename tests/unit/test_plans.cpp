@@ -383,6 +383,48 @@ void a_writer_waits_for_the_copy_of_what_is_cleaned(void **) {
   program.end();
 }
 
+/// Who looks for what to bring meets it on its way out: it is brought when it has left, not taken for being there.
+void what_leaves_as_it_is_wanted_is_brought_afterwards(void **) {
+  const uint64_t small = 2 * page_bytes, large = pages * page_bytes;  // for which all others go
+  World world = world_of("auto");
+  weir_buffer wanted = world.buffer(small), between = world.buffer(small),
+              other = world.buffer(large);
+  std::vector<weir_use> uses = {WEIR_USE(wanted, WEIR_DISCARD_WRITE),
+                                WEIR_USE(between, WEIR_DISCARD_WRITE),
+                                WEIR_USE(other, WEIR_DISCARD_WRITE)};
+  uses.resize(200, WEIR_USE(wanted, WEIR_READ));  // enough to be worth a plan
+  std::vector<weir_operation> operations(uses.size(), weir_operation WEIR_OPERATION_INIT);
+  for (size_t i = 0; i < uses.size(); ++i) {
+    operations[i].uses = &uses[i];
+    operations[i].use_count = 1;
+  }
+  ok(weir_announce(world.pool, world.streams[0], operations.data(), operations.size(), 0));
+  Program program(world);
+  program.look_until_done();
+  Kernel kernels[] = {
+      {.bytes = small, .seed = 1}, {.bytes = small, .seed = 2}, {.bytes = large, .seed = 3}};
+  ok(weir::test::run(world, wanted, WEIR_DISCARD_WRITE, &kernels[0]));
+  ok(weir::test::run(world, between, WEIR_DISCARD_WRITE, &kernels[1]));
+  {
+    Gate gate(world.pool, "evict.claimed");
+    Task writer([&] { return weir::test::run(world, other, WEIR_DISCARD_WRITE, &kernels[2]); });
+    gate.await();  // with the first in hand
+    program.look_until_done();
+    assert_int_equal(world.stats().prefetched_bytes, 0);
+    gate.open();
+    ok(writer.join());
+  }
+  assert_int_equal(query(world, wanted).device_bytes, 0);
+  ok(weir_buffer_destroy(world.pool, other));
+  program.look_until_done();
+  assert_int_equal(world.stats().plan_fetched_bytes, small);
+  assert_int_equal(query(world, wanted).device_bytes, small);
+  world.check(wanted, small, 1);
+  ok(weir_buffer_destroy(world.pool, wanted));
+  ok(weir_buffer_destroy(world.pool, between));
+  close_clean(world);
+}
+
 }  // namespace
 
 int main() {
@@ -403,6 +445,7 @@ int main() {
       cmocka_unit_test(a_plan_that_ends_amid_a_fetch_leaves_the_next_its_own),
       cmocka_unit_test(memory_is_taken_back_from_a_plan),
       cmocka_unit_test(a_writer_waits_for_the_copy_of_what_is_cleaned),
+      cmocka_unit_test(what_leaves_as_it_is_wanted_is_brought_afterwards),
   };
   return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

@@ -1,55 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What the policy "auto" may take to learn: memory, shared by a pool's devices whenever they come, a share of a CPU, and few looks while nothing
-// happens. The pool's threads are stopped, and what they do for plans is done by the test, with a clock that the test sets.
+// happens. The pool is driven by hand.
 
-#include "tests/unit/interleaving.hpp"
+#include "tests/unit/hand_driven.hpp"
 
 namespace {
 
 using namespace weir::test;
-
-constexpr uint64_t mib = uint64_t{1} << 20U;
-constexpr uint64_t ms = 1'000'000;
-
-/// A look at what the thread has used of a CPU finds that it was `step` more.
-class FakeClock final : public weir::Clock {
- public:
-  uint64_t now_ns() const noexcept override { return now; }
-  uint64_t thread_cpu_ns() const noexcept override { return cpu += step; }
-  std::atomic<uint64_t> now{1}, step{0};
-  mutable std::atomic<uint64_t> cpu{0};
-};
-FakeClock test_clock;
-
-void learn(weir_context context) {
-  reinterpret_cast<weir::pool::Context *>(context)->learns = true;
-  reinterpret_cast<weir::pool::Context *>(context)->clock = &test_clock;
-}
-
-weir::move::PlanExecutor &plans_of(World &world) { return *engine_of(world).prefetcher().plans(); }
-
-World learning(Setup setup) {
-  setup.flags = 0;
-  setup.before_pool = learn;
-  if (setup.policy == nullptr) setup.policy = "auto";
-  test_clock.step = 0;
-  World world(setup);
-  engine_of(world).background().stop();
-  return world;
-}
-
-void use(World &world, weir_buffer buffer, uint32_t device = 0, uint32_t operation = 0) {
-  weir_use use = WEIR_USE(buffer, WEIR_READ_WRITE);
-  weir_lease lease = nullptr;
-  auto &stream = *reinterpret_cast<weir::backend::Stream *>(world.streams[device]);
-  ok(engine_of(world).acquire(stream, &use, 1, {.operation = operation}, &lease).code());
-  ok(weir_release(lease, world.streams[device]));
-}
-
-void learn_all(World &world) {
-  while (engine_of(world).upkeep().look_at_plans()) continue;
-}
 
 /// How much the records of the pool have grown since.
 uint64_t grown(World &world, uint64_t before) {
@@ -139,18 +97,6 @@ void all_devices_share_the_memory(void **) {
   assert_int_equal(world.stats().learned_operations, 2);
   assert_in_range(grown(world, before), 4 * mib, 8 * mib + 4 * others);
   world.close();
-}
-
-/// Reads more than fits in turns, as often as it takes until plans bring some of it ahead.
-void loop_until_planned(World &world, const std::vector<weir_buffer> &buffers, uint32_t device) {
-  const uint64_t before = world.stats().plan_fetched_bytes;
-  while (world.stats().plan_fetched_bytes == before) {
-    for (uint32_t i = 0; i < buffers.size(); ++i) {
-      use(world, buffers[i], device, i + 1);
-      learn_all(world);
-      test_clock.now += ms;  // a plan may not be made at any time
-    }
-  }
 }
 
 /// The buffers that live are known to those who learn from then on.

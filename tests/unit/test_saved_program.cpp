@@ -294,6 +294,28 @@ void an_operation_that_is_too_large_is_cut(void **) {
   assert_int_equal(later.memory.bytes(), later.forecast.bytes());
 }
 
+/// A record of a buffer whose number was another's, and larger, names a range that this one does not have. Its blob is one that a load takes.
+void a_use_that_ends_before_it_begins_is_saved_as_nothing(void **) {
+  Site site;
+  Doer doer(site.forecast, site.free);
+  const Step steps[] = {{1, {{0, 65536}}, {{0, use_needs, 0, 65536}}, {}},
+                        {2, {}, {{0, use_needs, 131072, 65536}}, {}}};
+  for (const Step &step : steps) doer.run(step);
+  SavedProgram program = program_of(site.forecast);
+  const SavedUse &wrong = program.logs[0].uses[1];
+  assert_int_equal(wrong.begin, 131072 / ProgramLog::unit);
+  assert_int_equal(wrong.end, wrong.begin);
+  const test::Names names(2);
+  name_operations(&program, names.all(), UINT64_MAX);
+  const test::Bytes bytes = test::blob_of(program);
+  assert_int_equal(check_blob(bytes, test::usual_terms).code(), WEIR_SUCCESS);
+  SavedProgram read(std::pmr::new_delete_resource());
+  read_blob(bytes, &read);
+  Site later;
+  load(later, read);
+  assert_int_equal(later.forecast.log().held(), 2);
+}
+
 void a_copy_of_few_bytes_has_the_newest_operations(void **) {
   Site site;
   Doer doer(site.forecast, site.free);
@@ -401,6 +423,7 @@ int main() {
       cmocka_unit_test(a_program_that_is_another_learns_anew),
       cmocka_unit_test(what_finds_no_room_is_forgotten_from_its_beginning),
       cmocka_unit_test(an_operation_that_is_too_large_is_cut),
+      cmocka_unit_test(a_use_that_ends_before_it_begins_is_saved_as_nothing),
       cmocka_unit_test(a_copy_of_few_bytes_has_the_newest_operations),
       cmocka_unit_test(a_log_that_goes_on_is_copied_as_far_as_it_is_held),
       cmocka_unit_test(names_are_given_by_their_text),
