@@ -33,7 +33,7 @@ void PlanExecutor::save(policy::SavedProgram *program, uint64_t most_bytes) {
       if (!std::exchange(begun, true)) saver.begin(own->forecast.log(), most_bytes / places);
       return saver.copy(own->forecast.log(), copied_at_once);
     };
-    while (copy_some()) continue;
+    while (copy_some()) saver.make_room();
   }
   while (!program->logs.empty() && program->logs.back().operations.empty())
     program->logs.pop_back();

@@ -4,6 +4,8 @@
 
 #include "core/policy/log_saver.hpp"
 
+#include "core/base/grow.hpp"
+
 #include <algorithm>
 
 namespace weir::policy {
@@ -13,6 +15,18 @@ namespace {
 uint64_t record_bytes(const LoggedOperation &operation) noexcept {
   constexpr uint64_t own = 18, use = 16 + 8, birth = 6 + 8, death = 4;
   return own + operation.uses * use + operation.births * (birth + death);
+}
+
+/// Made at once: enough for a hundred operations of the usual kind, and for one of any.
+constexpr size_t usual_room = 1024;
+
+template <class Vector>
+bool has(const Vector &vector, size_t more) noexcept {
+  return vector.capacity() - vector.size() >= more;
+}
+template <class Vector>
+void grow(Vector &vector, size_t more) {
+  grow_by(vector, std::max(more, usual_room));
 }
 
 }  // namespace
@@ -25,15 +39,44 @@ void LogSaver::begin(const ProgramLog &log, uint64_t most_bytes) noexcept {
   }
 }
 
-bool LogSaver::copy(const ProgramLog &log, uint32_t most) {
+void LogSaver::make_room() {
+  if (known_.size() < all_lives_) known_.resize(all_lives_, Life::none);
+  grow(saved_.operations, 1);
+  grow(saved_.births, wanted_.births);
+  grow(saved_.deaths, wanted_.deaths);
+  grow(saved_.uses, wanted_.uses);
+  grow(saved_.lives, wanted_.lives());
+}
+
+LogSaver::Need LogSaver::need_of(const ProgramLog &log, const LoggedOperation &operation) noexcept {
+  Need need{0, 0, operation.uses};
+  const Lives &lives = log.lives();
+  for (uint32_t born = operation.first_born; born != Life::none; born = lives[born].next_born)
+    ++need.births;
+  for (uint32_t dead = operation.first_died; dead != Life::none; dead = lives[dead].next_died)
+    ++need.deaths;
+  return need;
+}
+
+bool LogSaver::has_room(const Need &need) const noexcept {
+  return has(saved_.operations, 1) && has(saved_.births, need.births) &&
+         has(saved_.deaths, need.deaths) && has(saved_.uses, need.uses) &&
+         has(saved_.lives, need.lives()) && known_.size() >= all_lives_;
+}
+
+bool LogSaver::copy(const ProgramLog &log, uint32_t most) noexcept {
   if (next_ < log.first()) next_ = log.first();
   if (end_ > log.end()) return false;  // it has begun anew
-  for (uint32_t count = 0; count < most && next_ < end_; ++count) copy_one(log, next_++);
+  all_lives_ = log.lives().capacity();
+  for (uint32_t count = 0; count < most && next_ < end_; ++count) {
+    wanted_ = need_of(log, log.operation(next_));
+    if (!has_room(wanted_)) break;
+    copy_one(log, next_++);
+  }
   return next_ < end_;
 }
 
-uint32_t LogSaver::number_of(const ProgramLog &log, uint32_t life) {
-  if (life >= known_.size()) known_.resize(log.lives().used(), Life::none);
+uint32_t LogSaver::number_of(const ProgramLog &log, uint32_t life) noexcept {
   uint32_t &known = known_[life];
   if (known == Life::none) {
     saved_.lives.push_back(log.lives()[life].bytes);
@@ -47,7 +90,7 @@ uint16_t LogSaver::stream_of(uint32_t stream) noexcept {
   return static_cast<uint16_t>(streams_[stream] - 1);
 }
 
-void LogSaver::copy_one(const ProgramLog &log, uint32_t number) {
+void LogSaver::copy_one(const ProgramLog &log, uint32_t number) noexcept {
   const LoggedOperation &operation = log.operation(number);
   SavedOperation saved{};
   saved.name = operation.name;

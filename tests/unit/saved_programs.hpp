@@ -25,7 +25,7 @@ inline void save_log(const policy::LearnedForecast &forecast, policy::SavedLog *
                      uint32_t at_a_time = 7, uint64_t most_bytes = UINT64_MAX) {
   policy::LogSaver saver(*saved, std::pmr::new_delete_resource());
   saver.begin(forecast.log(), most_bytes);
-  while (saver.copy(forecast.log(), at_a_time)) continue;
+  while (saver.copy(forecast.log(), at_a_time)) saver.make_room();
 }
 
 /// Names with the numbers 1, 2, ...

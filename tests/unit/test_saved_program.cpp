@@ -316,6 +316,56 @@ void a_use_that_ends_before_it_begins_is_saved_as_nothing(void **) {
   assert_int_equal(later.forecast.log().held(), 2);
 }
 
+/// Counts what is allocated, by whom it is while a log is looked at.
+class Watched final : public std::pmr::memory_resource {
+ public:
+  bool looking = false;
+  int allocations = 0, meanwhile = 0;
+
+ private:
+  void *do_allocate(size_t bytes, size_t alignment) override {
+    ++(looking ? meanwhile : allocations);
+    return std::pmr::new_delete_resource()->allocate(bytes, alignment);
+  }
+  void do_deallocate(void *at, size_t bytes, size_t alignment) override {
+    std::pmr::new_delete_resource()->deallocate(at, bytes, alignment);
+  }
+  bool do_is_equal(const memory_resource &other) const noexcept override { return this == &other; }
+};
+
+/// Who guards the log waits for no memory: while it is looked at none is allocated, however many uses an operation has.
+void a_log_that_is_looked_at_waits_for_no_memory(void **) {
+  Site site;
+  Doer doer(site.forecast, site.free);
+  const Training training(12);
+  doer.run(training.setup());
+  for (int lap = 0; lap < 30; ++lap) doer.run(training.iteration(4));
+  Step crowd;
+  crowd.name = 7;
+  for (uint32_t id = 5000; id < 8000; ++id) {
+    crowd.births.push_back({id, 65536});
+    crowd.uses.push_back({id, use_needs, 0, 65536});
+    crowd.deaths.push_back(id);
+  }
+  doer.run({crowd});
+  Watched memory;
+  SavedLog saved(&memory);
+  LogSaver saver(saved, &memory);
+  int looks = 0;
+  for (bool more = true; more; ++looks) {
+    saver.make_room();
+    memory.looking = true;
+    if (looks == 0) saver.begin(site.forecast.log(), UINT64_MAX);
+    more = saver.copy(site.forecast.log(), 128);
+    memory.looking = false;
+  }
+  assert_int_equal(memory.meanwhile, 0);
+  assert_true(memory.allocations > 5);
+  assert_int_equal(saved.operations.size(), site.forecast.log().held());
+  assert_int_equal(saved.operations.back().uses, 3000);
+  assert_in_range(looks, saved.operations.size() / 128, saved.operations.size() / 64);
+}
+
 void a_copy_of_few_bytes_has_the_newest_operations(void **) {
   Site site;
   Doer doer(site.forecast, site.free);
@@ -341,7 +391,10 @@ void a_log_that_goes_on_is_copied_as_far_as_it_is_held(void **) {
   LogSaver saver(program.logs[0], std::pmr::new_delete_resource());
   saver.begin(site.forecast.log(), UINT64_MAX);
   const uint32_t held = site.forecast.log().held();
-  while (saver.copy(site.forecast.log(), 10)) doer.run(training.iteration(4));
+  while (saver.copy(site.forecast.log(), 10)) {
+    saver.make_room();
+    doer.run(training.iteration(4));
+  }
   const SavedLog &log = program.logs[0];
   assert_in_range(log.operations.size(), 10, held - 1);
   // Each use is of the buffer that it was of: all of it, but for half of what the layer before made.
@@ -424,6 +477,7 @@ int main() {
       cmocka_unit_test(what_finds_no_room_is_forgotten_from_its_beginning),
       cmocka_unit_test(an_operation_that_is_too_large_is_cut),
       cmocka_unit_test(a_use_that_ends_before_it_begins_is_saved_as_nothing),
+      cmocka_unit_test(a_log_that_is_looked_at_waits_for_no_memory),
       cmocka_unit_test(a_copy_of_few_bytes_has_the_newest_operations),
       cmocka_unit_test(a_log_that_goes_on_is_copied_as_far_as_it_is_held),
       cmocka_unit_test(names_are_given_by_their_text),
