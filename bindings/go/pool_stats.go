@@ -90,6 +90,15 @@ type PoolStats struct {
 	PlanCleanedBytes       uint64 // of background_demoted_bytes, those that stayed on the device: a plan has done with them
 	PolicySwitches         uint64 // times that the policy stopped carrying out plans, or took it up again, because they did not pay or do
 	PolicyCarriesPlans     uint64 // 1: it carries out plans now; 0: it does not
+	PlansEndedUntrusted    uint64 // of plans_made, those that ended because what they foresaw did not come true
+	PlansEndedMoved        uint64 // ... because the program went on elsewhere, or with other sizes
+	PlansEndedMissed       uint64 // ... because too much had to be fetched that they did not have
+	PlansEndedOld          uint64 // ... because they had lasted for 4096 operations
+	PlansEndedBudget       uint64 // ... because the device's budget had changed
+	PlansEndedDevice       uint64 // ... because a device left, was lost, or came
+	PlansEndedShare        uint64 // ... because the share of the CPU (policy_cpu_percent) was used up
+	PlansEndedAnnounced    uint64 // ... because what was announced was used up or taken back, or took their place
+	PlansEndedMemory       uint64 // ... because there was no memory
 }
 
 // The counters follow two words of 32 bits. A library that has more than these is not asked for them.

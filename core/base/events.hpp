@@ -69,11 +69,27 @@ enum class What : uint8_t {
   made_way,  ///< evicted for defragmentation
   won,       ///< device memory that is free by defragmentation
   // Plans (move/plan_executor.hpp).
-  learned,    ///< an operation has come to the learner
-  unlearned,  ///< `amount` uses, births or deaths have not
-  foreseen,   ///< an operation came that the plan that is carried out knew
-  plan_made,
+  learned,     ///< an operation has come to the learner
+  unlearned,   ///< `amount` uses, births or deaths have not
+  foreseen,    ///< an operation came that the plan that is carried out knew
+  plan_made,   ///< at operation `amount` of the device's, with `more` bytes to plan with
+  plan_ended,  ///< `how`: a PlanEnd; after `amount` operations; `more`: the number that decided
+  trust,  ///< `how` 1: granted, 0: lost; `amount` operations of a million were lost, `more` uses wrong
   count
+};
+
+/// Why a plan ended. What Event::more is then stands behind each.
+enum class PlanEnd : uint8_t {
+  untrusted = 1,  ///< what was foreseen did not come true: as What::trust, operations << 32 | uses
+  moved,          ///< the program went on elsewhere: operations planned that did not come
+  missed,         ///< too much had to be fetched that it had not: how much
+  old,            ///< operations: as `amount`
+  budget,         ///< the device's has changed: the new one
+  device,         ///< it has left or is lost, or one has come and all begin to learn anew
+  share,          ///< of the CPU, used up
+  announced,      ///< that was taken back or used up; what was learned gives way to it
+  memory,         ///< there was none
+  closes,         ///< the pool
 };
 
 struct Event {
@@ -106,6 +122,11 @@ struct Effect {
   uint8_t with, without;  ///< bits of Event::how that must be there, and that must not
   Counter counter;
   Adds adds;
+
+  static constexpr Effect ended(PlanEnd why, Counter counter) noexcept {
+    const auto how = static_cast<uint8_t>(why);
+    return {What::plan_ended, how, static_cast<uint8_t>(~how), counter, Adds::one};
+  }
 };
 
 inline constexpr std::array effects{
@@ -153,6 +174,15 @@ inline constexpr std::array effects{
     Effect{What::unlearned, 0, 0, Counter::lost_uses, Effect::Adds::amount},
     Effect{What::foreseen, 0, 0, Counter::planned_operations, Effect::Adds::one},
     Effect{What::plan_made, 0, 0, Counter::plans_made, Effect::Adds::one},
+    Effect::ended(PlanEnd::untrusted, Counter::plans_ended_untrusted),
+    Effect::ended(PlanEnd::moved, Counter::plans_ended_moved),
+    Effect::ended(PlanEnd::missed, Counter::plans_ended_missed),
+    Effect::ended(PlanEnd::old, Counter::plans_ended_old),
+    Effect::ended(PlanEnd::budget, Counter::plans_ended_budget),
+    Effect::ended(PlanEnd::device, Counter::plans_ended_device),
+    Effect::ended(PlanEnd::share, Counter::plans_ended_share),
+    Effect::ended(PlanEnd::announced, Counter::plans_ended_announced),
+    Effect::ended(PlanEnd::memory, Counter::plans_ended_memory),
 };
 
 /// Adds what the event's effects say.
@@ -188,6 +218,9 @@ class Events {
   void tell(const Event &event) noexcept WEIR_HELD {
     count(event, &counters_);
     if ((listening_ & EventRing::bit_of(event.what)) != 0) pass_on(event);
+  }
+  void tell(PlanEnd why, uint8_t place, uint64_t lasted, uint64_t decided) noexcept WEIR_HELD {
+    tell(Event{What::plan_ended, static_cast<uint8_t>(why), place, UINT32_MAX, 0, lasted, decided});
   }
   void tell(What what, uint64_t amount = 0, uint64_t more = 0) noexcept WEIR_HELD {
     tell(Event{what, 0, Event::nowhere, UINT32_MAX, 0, amount, more});

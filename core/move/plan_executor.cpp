@@ -49,7 +49,7 @@ PoolDevice *PlanExecutor::device_of(const StreamState &state) noexcept {
   return found != page_.devices.end() ? found->get() : nullptr;
 }
 
-PlanExecutor::DevicePlans &PlanExecutor::have(const PoolDevice &device) {
+DevicePlans &PlanExecutor::have(const PoolDevice &device) {
   while (devices_.size() <= device.place) devices_.emplace_back();
   return devices_[device.place];
 }
@@ -62,7 +62,7 @@ void PlanExecutor::note_announced(const StreamState &state, uint64_t count,
   if (Announced *own =
           device->place < devices_.size() ? devices_[device->place].announced.get() : nullptr;
       replaced && own != nullptr && own->on)
-    end(*device, *own);  // its dates count operations that are not to be
+    end(*device, *own, PlanEnd::announced);  // its dates count operations that are not to be
   if_memory([&]() WEIR_HELD {
     DevicePlans &plans = have(*device);
     if (plans.announced == nullptr)
@@ -119,8 +119,8 @@ void PlanExecutor::forget_region(const Region &region) noexcept {
 // ---- plans ----
 
 template <class OutlookOf>
-void PlanExecutor::make(PoolDevice &device, Followed &own, OutlookOf &&outlook) {
-  own.on = false;
+void PlanExecutor::make(PoolDevice &device, Followed &own, PlanEnd why, OutlookOf &&outlook) {
+  own.end(env_.events, device, why);
   const uint64_t start = env_.now_ns();
   std::pmr::vector<policy::ResidencyPlan::Resident> residents(env_.memory);
   const auto sets = device.pages_there() | page::PlaceIndex::at(Place::host) |
@@ -140,15 +140,13 @@ void PlanExecutor::make(PoolDevice &device, Followed &own, OutlookOf &&outlook) 
   device.policy->given_up()->clear();
   measure(device, own);
   own.plan.rebuild(own.now, residents);
-  own.on = true;
-  own.blocked = false;
-  env_.events.tell(What::plan_made);
+  own.begin(env_.events, device);
   own.walked(start, env_.now_ns());
 }
 
-void PlanExecutor::begin(PoolDevice &device, Announced &own) {
+void PlanExecutor::begin(PoolDevice &device, Announced &own, PlanEnd why) {
   own.forecast.rewind();
-  make(device, own, [&](const Region &region, policy::Outlook *after, uint64_t *) WEIR_HELD {
+  make(device, own, why, [&](const Region &region, policy::Outlook *after, uint64_t *) WEIR_HELD {
     const uint32_t buffer = region.owner.buffer;
     const uint64_t generation = page_.buffers.hot(buffer).generation();
     *after = own.forecast.outlook_of(region.id);
@@ -163,15 +161,16 @@ void PlanExecutor::begin(PoolDevice &device, Announced &own) {
   });
 }
 
-void PlanExecutor::begin(PoolDevice &device, Learned &own) {
+void PlanExecutor::begin(PoolDevice &device, Learned &own, PlanEnd why) {
   own.forecast.rewind();
-  make(device, own, [&](const Region &region, policy::Outlook *after, uint64_t *last) WEIR_HELD {
-    const uint32_t part = own.cast.of(region.owner.buffer);
-    if (part == policy::Cast::none) return part;
-    *after = own.forecast.outlook(part);
-    if (part < own.last_use.size()) *last = own.last_use[part];
-    return part;
-  });
+  make(device, own, why,
+       [&](const Region &region, policy::Outlook *after, uint64_t *last) WEIR_HELD {
+         const uint32_t part = own.cast.of(region.owner.buffer);
+         if (part == policy::Cast::none) return part;
+         *after = own.forecast.outlook(part);
+         if (part < own.last_use.size()) *last = own.last_use[part];
+         return part;
+       });
 }
 
 /// What is there for others than the plan's parts takes from what it may use: slabs and held memory come and go.
@@ -195,10 +194,16 @@ void PlanExecutor::measure(PoolDevice &device, Followed &own) noexcept {
   own.measured = own.now;
 }
 
-void PlanExecutor::end(PoolDevice &device, Followed &own) noexcept {
-  own.on = false;
+void PlanExecutor::end(PoolDevice &device, Followed &own, PlanEnd why) noexcept {
+  own.end(env_.events, device, why);
   own.plan.clear();
   device.policy->given_up()->clear();
+}
+
+void PlanExecutor::end_all(PlanEnd why) noexcept {
+  for (size_t place = 0; place < devices_.size(); ++place)
+    while (Followed *own = devices_[place].followed()) end(*page_.devices[place], *own, why);
+  note_followed();
 }
 
 /// What the plan has done with by now: the first pages of it that are there.
@@ -249,24 +254,26 @@ bool PlanExecutor::follow(PoolDevice &device, DevicePlans &plans) {
       return state == nullptr || !state->stream->alive() ||
              state->stream_generation.load(std::memory_order_relaxed) != state->stream->generation;
     });
-    if (own->on && own->forecast.announced() == 0) end(device, *own);
-    const bool wanted = own->plan.wants_rebuild(!own->on || own->forecast.outdated()) &&
+    if (own->on && own->forecast.announced() == 0) end(device, *own, PlanEnd::announced);
+    const PlanEnd why = own->why_anew(device, own->forecast.outdated());
+    const bool wanted = own->wants_anew(device, own->forecast.outdated()) &&
                         own->may_walk(env_.now_ns()) &&
                         (own->on || own->forecast.announced() >= worth_planning);
-    if (wanted) begin(device, *own);
+    if (wanted) begin(device, *own, why);
     if (own->on) {
-      if (plans.learned != nullptr) plans.learned->on = false;
+      if (plans.learned != nullptr) plans.learned->end(env_.events, device, PlanEnd::announced);
       return go_on(device, *own, own->forecast);
     }
   }
   Learned *own = plans.learned.get();
   if (own == nullptr) return false;
   const bool moved = own->forecast.moved() || own->forecast.resized();
-  if (own->plan.wants_rebuild(moved || !own->on)) {
+  if (own->wants_anew(device, moved)) {
+    const PlanEnd why = own->why_anew(device, moved);
     if (own->forecast.trusted()) {
-      if (own->may_walk(env_.now_ns())) begin(device, *own);
+      if (own->may_walk(env_.now_ns())) begin(device, *own, why);
     } else if (own->on)
-      end(device, *own);  // what comes is not known well enough
+      end(device, *own, own->trust->holds() ? why : PlanEnd::untrusted);
   }
   return own->on && go_on(device, *own, own->forecast);
 }
@@ -277,14 +284,14 @@ bool PlanExecutor::work(Releasable &lock) {
     DevicePlans &plans = devices_[place];
     PoolDevice &device = *page_.devices[place];
     if (!device.open() || !device.vmm()) {
-      if (Followed *own = plans.followed()) end(device, *own);
+      if (Followed *own = plans.followed()) end(device, *own, PlanEnd::device);
       continue;
     }
     try {
       worked = follow(device, plans) || worked;
     } catch (const std::bad_alloc &) {
-      if (plans.announced != nullptr) end(device, *plans.announced);
-      if (plans.learned != nullptr) end(device, *plans.learned);
+      if (plans.announced != nullptr) end(device, *plans.announced, PlanEnd::memory);
+      if (plans.learned != nullptr) end(device, *plans.learned, PlanEnd::memory);
     }
   }
   note_followed();

@@ -11,15 +11,11 @@
 
 #include "core/base/cpu_share.hpp"
 #include "core/base/task.hpp"
-#include "core/lease/layer.hpp"
+#include "core/move/device_plans.hpp"
 #include "core/move/plan.hpp"
 #include "core/move/plan_terms.hpp"
-#include "core/page/env.hpp"
-#include "core/policy/announced_forecast.hpp"
 #include "core/policy/given_up.hpp"
 #include "core/policy/hints.hpp"
-#include "core/policy/learned_forecast.hpp"
-#include "core/policy/residency_plan.hpp"
 #include "core/policy/saved_program.hpp"
 
 namespace weir::move {
@@ -94,62 +90,15 @@ class PlanExecutor final : public Task, private lease::Observer {
   };
   const Carrying &carrying() const noexcept WEIR_HELD { return carrying_; }
 
+  /// Nobody works any more, and the pool ends: so do the plans.
+  void close() noexcept WEIR_HELD { end_all(PlanEnd::closes); }
+
   // ---- the task: the plans ----
   bool step(Releasable &lock) override WEIR_HELD;
   uint64_t rest_ns() noexcept override WEIR_HELD;
   const char *name() const noexcept override { return "the planner's thread"; }
 
  private:
-  /// A plan for a device.
-  struct Followed {
-    Followed(const policy::ResidencyPlan::Terms &terms, std::pmr::memory_resource *memory)
-        : cast(memory), plan(cast, terms, memory) {}
-    policy::Cast cast;
-    policy::ResidencyPlan plan;
-    uint64_t now = 0;         ///< operations so far
-    uint64_t others = 0;      ///< bytes that the plan can't have ...
-    uint64_t measured = 0;    ///< ... at that operation
-    bool on = false;          ///< it has been made, and is followed
-    bool blocked = false;     ///< what it wants next finds no room, until something changes
-    uint64_t dear_until = 0;  ///< ns: regions have been walked, and are not sooner than then
-    Stamp last;               ///< of what was brought last
-
-    /// The operation that has begun is one that the plan has come to.
-    bool covers_now() const noexcept { return on && now <= plan.planned(); }
-    /// A walk of regions may not cost more than a small share of the time: it is followed by so many times its own time without one.
-    static constexpr uint64_t walk_share = 20;
-    bool may_walk(uint64_t now_ns) const noexcept { return now_ns >= dear_until; }
-    void walked(uint64_t from_ns, uint64_t to_ns) noexcept {
-      dear_until = to_ns + walk_share * (to_ns - from_ns);
-    }
-  };
-  struct Announced : Followed {
-    Announced(const policy::ResidencyPlan::Terms &terms, policy::Announcements &announcements,
-              std::pmr::memory_resource *memory)
-        : Followed(terms, memory), forecast(announcements, cast, memory) {}
-    policy::AnnouncedForecast forecast;
-  };
-  struct Learned : Followed {
-    Learned(const policy::ResidencyPlan::Terms &terms,
-            const policy::LearnedForecast::Terms &learning, std::pmr::memory_resource *memory)
-        : Followed(terms, memory),
-          forecast(cast, learning, memory),
-          last_use(memory),
-          uses(memory) {}
-    policy::LearnedForecast forecast;
-    std::pmr::vector<uint64_t> last_use;         ///< by part, operations
-    std::pmr::vector<policy::ObservedUse> uses;  ///< of the operation that is being observed
-  };
-  struct DevicePlans {
-    Owned<Announced> announced;
-    Owned<Learned> learned;
-    bool asked = false;  ///< what one of them wants is being brought, be it followed still or not
-    /// The one that is followed, or nullptr.
-    Followed *followed() const noexcept {
-      if (announced != nullptr && announced->on) return announced.get();
-      return learned != nullptr && learned->on ? learned.get() : nullptr;
-    }
-  };
   static constexpr uint64_t least_rest_ns = 100'000, usual_rest_ns = 50'000'000,
                             most_rest_ns = 1'000'000'000;
   enum class Look : uint8_t { wanted, passed, no_room };
@@ -172,8 +121,6 @@ class PlanExecutor final : public Task, private lease::Observer {
   void have_learners(Releasable &lock) WEIR_HELD;
   void drop_learner(Releasable &lock, PoolDevice &device) noexcept WEIR_HELD;
   void make_learner(Releasable &lock, PoolDevice &device, bool late) WEIR_HELD;
-  /// Of buffers that live already.
-  void tell_living(const PoolDevice &device, Learned &own) noexcept WEIR_HELD;
   /// Some of what has been logged goes to the learners. Returns how many things it was; 0: that is all for now. Drops the lock.
   size_t drain(Releasable &lock) WEIR_HELD;
   /// Something has been acquired that was no hit: there is more to come, and the caller waits for copies, most likely.
@@ -189,16 +136,16 @@ class PlanExecutor final : public Task, private lease::Observer {
   void stand_back() noexcept WEIR_HELD;
   void learn(Learned &own, const lease::ObservedOperation &operation) WEIR_HELD;
 
-  /// Makes a plan anew; `outlook` tells of a region and its part what comes, after which operation.
+  /// Makes a plan anew, which ends the one there is; `outlook` tells of a region and its part what comes, after which operation.
   template <class OutlookOf>
-  void make(PoolDevice &device, Followed &own, OutlookOf &&outlook) WEIR_HELD;
-  void begin(PoolDevice &device, Announced &own) WEIR_HELD;
-  void begin(PoolDevice &device, Learned &own) WEIR_HELD;
+  void make(PoolDevice &device, Followed &own, PlanEnd why, OutlookOf &&outlook) WEIR_HELD;
+  void begin(PoolDevice &device, Announced &own, PlanEnd why) WEIR_HELD;
+  void begin(PoolDevice &device, Learned &own, PlanEnd why) WEIR_HELD;
   void measure(PoolDevice &device, Followed &own) noexcept WEIR_HELD;
-  void end(PoolDevice &device, Followed &own) noexcept WEIR_HELD;
+  void end(PoolDevice &device, Followed &own, PlanEnd why) noexcept WEIR_HELD;
+  void end_all(PlanEnd why) noexcept WEIR_HELD;
   bool follow(PoolDevice &device, DevicePlans &plans) WEIR_HELD;
   bool go_on(PoolDevice &device, Followed &own, policy::Forecast &forecast) WEIR_HELD;
-  uint32_t client_of(const policy::PrefetchRequest &request) noexcept WEIR_HELD;
   void give_up(PoolDevice &device, Followed &own, const policy::PlannedDrop &drop) WEIR_HELD;
   bool clean(Releasable &lock, PoolDevice &device) WEIR_HELD;
   /// Whether a fetch is for now, and what of it.

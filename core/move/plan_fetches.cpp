@@ -13,6 +13,12 @@ namespace {
 /// Brought at once: enough to fill a link, little to wait for.
 constexpr uint64_t most_brought = uint64_t{4} << 20U;
 
+uint32_t client_of(const PageLayer &page,
+                   const policy::PrefetchRequest &request) noexcept WEIR_HELD {
+  if (!page.buffers.hot(request.buffer).lives(request.generation)) return 0;
+  return page.buffers.target(request.buffer).region->owner.client;
+}
+
 }  // namespace
 
 bool PlanExecutor::plans_for(uint8_t place) const noexcept {
@@ -100,11 +106,6 @@ PlanExecutor::Look PlanExecutor::look_at(PoolDevice &device, Followed &own, uint
   return Look::wanted;
 }
 
-uint32_t PlanExecutor::client_of(const policy::PrefetchRequest &request) noexcept {
-  if (!page_.buffers.hot(request.buffer).lives(request.generation)) return 0;
-  return page_.buffers.target(request.buffer).region->owner.client;
-}
-
 void PlanExecutor::settle(Releasable &lock, const policy::PrefetchRequest &request,
                           const Status &status) {
   devices_[request.place].asked = false;
@@ -117,7 +118,7 @@ void PlanExecutor::settle(Releasable &lock, const policy::PrefetchRequest &reque
   const bool stands = fetch != nullptr && number == request.number &&
                       own.cast[fetch->part].buffer == request.buffer;
   if (!status) {
-    const uint32_t client = client_of(request);
+    const uint32_t client = client_of(page_, request);
     const bool quota = page_.accounts.quota(client, request.place).room() < request.bytes;
     // What fails for another reason than want of room fails again, and what its client has no room for is his affair.
     if (status.code() == WEIR_ERROR_WOULD_BLOCK && !quota)

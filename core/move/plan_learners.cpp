@@ -17,7 +17,7 @@ constexpr uint64_t without_memory_ns = 1'000'000'000;
 
 // ---- learners ----
 
-PlanExecutor::Learned *PlanExecutor::learner_of(uint8_t place) noexcept {
+Learned *PlanExecutor::learner_of(uint8_t place) noexcept {
   return place < devices_.size() ? devices_[place].learned.get() : nullptr;
 }
 
@@ -57,7 +57,7 @@ void PlanExecutor::have_learners(Releasable &lock) {
 void PlanExecutor::drop_learner(Releasable &lock, PoolDevice &device) noexcept {
   Learned *old = learner_of(device.place);
   if (old == nullptr) return;
-  if (old->on) end(device, *old);
+  if (old->on) end(device, *old, PlanEnd::device);
   auto gone = std::move(devices_[device.place].learned);
   lock.unlocked([&gone] { gone.reset(); });
 }
@@ -86,18 +86,8 @@ void PlanExecutor::make_learner(Releasable &lock, PoolDevice &device, bool late)
     lock.unlocked([&fresh] { fresh.reset(); });
     return;
   }
-  if (late) tell_living(device, *fresh);
+  if (late) tell_living(page_, lease_, device, *fresh);
   devices_[device.place].learned = std::move(fresh);
-}
-
-void PlanExecutor::tell_living(const PoolDevice &device, Learned &own) noexcept {
-  const uint64_t least = std::max(lease_.log.large(), device.memory.page_size());
-  for (uint32_t i = 0; i < page_.buffers.end(); ++i) {
-    const page::Hot &hot = page_.buffers.hot(i);
-    if (hot.lives(hot.generation()) && hot.size() >= least &&
-        page_.buffers.target(i).region->home == device.place)
-      own.forecast.born(i, hot.generation(), hot.size(), policy::LearnedForecast::no_stream);
-  }
 }
 
 // ---- the share ----
@@ -139,10 +129,7 @@ uint64_t PlanExecutor::rest_ns() noexcept {
 }
 
 void PlanExecutor::stand_back() noexcept {
-  if (std::exchange(stands_back_, true)) return;
-  for (size_t place = 0; place < devices_.size(); ++place)
-    while (Followed *own = devices_[place].followed()) end(*page_.devices[place], *own);
-  note_followed();
+  if (!std::exchange(stands_back_, true)) end_all(PlanEnd::share);
 }
 
 void PlanExecutor::note_followed() noexcept {

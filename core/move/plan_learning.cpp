@@ -37,6 +37,7 @@ void PlanExecutor::learn(Learned &own, const lease::ObservedOperation &operation
   }
   own.forecast.observe({operation.name, operation.stream.slot, own.uses});
   own.now = own.forecast.now();
+  own.tell_trust(env_.events, observed_);
   env_.events.tell(What::learned);
   if (own.covers_now()) env_.events.tell(What::foreseen);
   for (const uint32_t part : own.forecast.born_parts()) own.plan.born(part);
@@ -76,9 +77,8 @@ void PlanExecutor::born(uint32_t buffer, uint64_t generation, uint64_t bytes) {
     untold_ = true;
     return;
   }
-  const policy::Lives &known = own->forecast.log().lives();
-  const uint32_t life = known.of(buffer);
-  if (life != policy::Lives::none && known[life].generation == generation) return;  // tell_living()
+  // Told already: tell_living().
+  if (own->forecast.log().lives().names(buffer, generation)) return;
   own->forecast.born(buffer, generation, bytes, policy::LearnedForecast::no_stream);
 }
 

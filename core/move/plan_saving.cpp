@@ -65,7 +65,7 @@ Status PlanExecutor::load(const policy::SavedProgram &program, std::span<const u
 }
 
 /// nullptr: there are no plans for the device.
-Owned<PlanExecutor::Learned> PlanExecutor::learner_to_load(size_t place, size_t sharers) {
+Owned<Learned> PlanExecutor::learner_to_load(size_t place, size_t sharers) {
   policy::LearnedForecast::Terms learning;
   policy::ResidencyPlan::Terms terms;
   {
@@ -91,7 +91,7 @@ Status PlanExecutor::replace_learned(std::span<Owned<Learned>> fresh, size_t sha
     if (fresh[place] == nullptr) continue;
     // No plan was made of it: nobody has it in hand.
     std::swap(devices_[place].learned, fresh[place]);
-    tell_living(*page_.devices[place], *devices_[place].learned);
+    tell_living(page_, lease_, *page_.devices[place], *devices_[place].learned);
   }
   return {};
 }

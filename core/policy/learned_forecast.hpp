@@ -60,6 +60,7 @@ class LearnedForecast final : public Forecast {
   bool aligned() const noexcept { return matched_; }
   /// aligned(), and what was forecast has come true lately.
   bool trusted() const noexcept { return matched_ && trust_.holds(); }
+  const Trust &trust() const noexcept { return trust_; }
   /// A stream goes on from another place than the one from which it has been walked since rewind(), or from one at last, and seems to
   /// stay: it is time to rewind.
   bool moved() const noexcept;

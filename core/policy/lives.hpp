@@ -59,6 +59,11 @@ class Lives {
 
   /// The life of the buffer that has this number now, or none.
   uint32_t of(uint32_t buffer) const noexcept { return slots_[slot_of(buffer)]; }
+  /// That buffer is known to live.
+  bool names(uint32_t buffer, uint64_t generation) const noexcept {
+    const uint32_t life = of(buffer);
+    return life != none && lives_[life].generation == generation;
+  }
   bool full() const noexcept { return free_ == none && used_ == lives_.size(); }
   /// A buffer has been created; the number has no life that lives, and the table is not full.
   uint32_t begin(uint32_t buffer, uint64_t generation, uint64_t bytes) noexcept;

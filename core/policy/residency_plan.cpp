@@ -53,6 +53,11 @@ bool ResidencyPlan::wants_rebuild(bool moved) const noexcept {
   return !built_ || moved || misses_ >= many_misses || now_ >= built_at_ + old_plan;
 }
 
+PlanEnd ResidencyPlan::why_rebuild(bool moved) const noexcept {
+  if (moved) return PlanEnd::moved;
+  return misses_ >= many_misses ? PlanEnd::missed : PlanEnd::old;
+}
+
 void ResidencyPlan::clear() noexcept {
   victims_.clear();
   fetches_.clear();

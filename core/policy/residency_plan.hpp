@@ -14,6 +14,7 @@
 // that is empty, or wrong, costs time and nothing else.
 #pragma once
 
+#include "core/base/events.hpp"
 #include "core/policy/forecast.hpp"
 #include "core/policy/memory_profile.hpp"
 #include "core/policy/plan_queues.hpp"
@@ -58,6 +59,8 @@ class ResidencyPlan {
 
   /// Whether to make it anew; `moved`: operations are not those that were foreseen.
   bool wants_rebuild(bool moved) const noexcept;
+  /// Why, of one that there is.
+  PlanEnd why_rebuild(bool moved) const noexcept;
   /// Operation `now` has begun and nothing is planned; the forecast has been rewound. `residents`: all parts that have content.
   /// Throws std::bad_alloc; the plan is empty then.
   void rebuild(uint64_t now, std::span<const Resident> residents);
@@ -100,6 +103,8 @@ class ResidencyPlan {
 
   const Prices &prices() const noexcept { return prices_; }
   uint64_t now() const noexcept { return now_; }
+  uint64_t built_at() const noexcept { return built_at_; }
+  uint32_t misses() const noexcept { return misses_; }       ///< since then
   uint64_t planned() const noexcept { return planned_; }     ///< the last operation that is planned
   uint64_t virtual_bytes() const noexcept { return used_; }  ///< in memory after it
   /// The most bytes in memory at one of the operations [from, to), as planned; all of them after now() and planned.

@@ -8,6 +8,8 @@
 // It begins with less trust than planning takes, and gains it by what comes true. No lock; guarded by its owner.
 #pragma once
 
+#include <cstdint>
+
 namespace weir::policy {
 
 class Trust {
@@ -23,6 +25,8 @@ class Trust {
 
   double lost() const noexcept { return lost_; }
   double wrong() const noexcept { return wrong_; }
+  /// Of a million.
+  static uint32_t millionths(double share) noexcept { return static_cast<uint32_t>(share * 1e6); }
 
  private:
   static constexpr double operations_kept = 256, uses_kept = 1024;

@@ -241,6 +241,10 @@ Status Engine::shutdown() {
     changed_.notify_all();
   }
   background_.stop();
+  if (move::PlanExecutor *plans = movers_.prefetcher.plans(); plans != nullptr) {
+    const Locked lock(lock_);
+    plans->close();
+  }
   return {};
 }
 

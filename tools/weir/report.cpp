@@ -16,6 +16,9 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace weir::tool {
 namespace {
@@ -84,6 +87,15 @@ void add_lower_rows(const Report &report, Table &table) {
   }
 }
 
+/// Why plans ended, and how many for each reason.
+std::vector<std::pair<const char *, uint64_t>> plan_ends(const weir_pool_stats &stats) {
+  return {{"untrusted", stats.plans_ended_untrusted}, {"moved", stats.plans_ended_moved},
+          {"missed", stats.plans_ended_missed},       {"old", stats.plans_ended_old},
+          {"budget", stats.plans_ended_budget},       {"device", stats.plans_ended_device},
+          {"share", stats.plans_ended_share},         {"announced", stats.plans_ended_announced},
+          {"memory", stats.plans_ended_memory}};
+}
+
 /// What the policy has planned, where it plans.
 void add_plan_rows(const weir_pool_stats &stats, Table &table) {
   if (stats.learned_operations != 0)
@@ -92,6 +104,11 @@ void add_plan_rows(const weir_pool_stats &stats, Table &table) {
   if (stats.plans_made == 0) return;
   table.row("operations planned", std::to_string(stats.planned_operations) + ", by " +
                                       std::to_string(stats.plans_made) + " plans");
+  std::string ends;
+  for (const auto &[why, count] : plan_ends(stats))
+    if (count != 0)
+      ends += (ends.empty() ? "" : ", ") + std::to_string(count) + " " + std::string(why);
+  table.row("plans ended", ends.empty() ? "none" : ends);
   table.row("fetched and cleaned for plans",
             format_bytes(stats.plan_fetched_bytes) + ", " + format_bytes(stats.plan_cleaned_bytes));
 }
@@ -165,6 +182,7 @@ std::string report_json(const Report &report) {
   json["plans_made"] = stats.plans_made;
   json["plan_fetched_bytes"] = stats.plan_fetched_bytes;
   json["plan_cleaned_bytes"] = stats.plan_cleaned_bytes;
+  for (const auto &[why, count] : plan_ends(stats)) json["plans_ended_" + std::string(why)] = count;
   json["policy_switches"] = stats.policy_switches;
   json["policy_carries_plans"] = stats.policy_carries_plans;
   json["verify_errors"] = report.verify_errors;

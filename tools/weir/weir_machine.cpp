@@ -263,6 +263,15 @@ weir_pool_stats stats_between(const weir_pool_stats &before, const weir_pool_sta
       &weir_pool_stats::plan_fetched_bytes,
       &weir_pool_stats::plan_cleaned_bytes,
       &weir_pool_stats::policy_switches,
+      &weir_pool_stats::plans_ended_untrusted,
+      &weir_pool_stats::plans_ended_moved,
+      &weir_pool_stats::plans_ended_missed,
+      &weir_pool_stats::plans_ended_old,
+      &weir_pool_stats::plans_ended_budget,
+      &weir_pool_stats::plans_ended_device,
+      &weir_pool_stats::plans_ended_share,
+      &weir_pool_stats::plans_ended_announced,
+      &weir_pool_stats::plans_ended_memory,
   };
   for (const auto counter : counters) gained.*counter -= before.*counter;
   return gained;

@@ -382,7 +382,16 @@ WEIR_API weir_result weir_pool_policy_load(weir_pool pool, const void *bytes, ui
   X(plan_fetched_bytes, "of prefetched_bytes, those that a plan wanted by a date") \
   X(plan_cleaned_bytes, "of background_demoted_bytes, those that stayed on the device: a plan has done with them") \
   X(policy_switches, "times that it began to follow plans or ceased to: what it foresees comes true or does not, it may use the CPU or may not") \
-  X(policy_carries_plans, "1: it carries out plans now; 0: it does not")
+  X(policy_carries_plans, "1: it carries out plans now; 0: it does not") \
+  X(plans_ended_untrusted, "of plans_made, those that ended because what they foresaw did not come true") \
+  X(plans_ended_moved, "... because the program went on elsewhere, or with other sizes") \
+  X(plans_ended_missed, "... because too much had to be fetched that they did not have") \
+  X(plans_ended_old, "... because they had lasted for 4096 operations") \
+  X(plans_ended_budget, "... because the device's budget had changed") \
+  X(plans_ended_device, "... because a device left, was lost, or came") \
+  X(plans_ended_share, "... because the share of the CPU (policy_cpu_percent) was used up") \
+  X(plans_ended_announced, "... because what was announced was used up or taken back, or took their place") \
+  X(plans_ended_memory, "... because there was no memory")
 
 /** The counters of a pool: a uint64_t for each of WEIR_POOL_STATS_FIELDS. */
 typedef struct weir_pool_stats {

@@ -221,6 +221,15 @@ class PoolStats(_Shown):
     #: times that the policy stopped carrying out plans, or took it up again, because they did not pay or do
     policy_switches: int
     policy_carries_plans: int  #: 1: it carries out plans now; 0: it does not
+    plans_ended_untrusted: int  #: of plans_made, those that ended because what they foresaw did not come true
+    plans_ended_moved: int  #: ... because the program went on elsewhere, or with other sizes
+    plans_ended_missed: int  #: ... because too much had to be fetched that they did not have
+    plans_ended_old: int  #: ... because they had lasted for 4096 operations
+    plans_ended_budget: int  #: ... because the device's budget had changed
+    plans_ended_device: int  #: ... because a device left, was lost, or came
+    plans_ended_share: int  #: ... because the share of the CPU (policy_cpu_percent) was used up
+    plans_ended_announced: int  #: ... because what was announced was used up or taken back, or took their place
+    plans_ended_memory: int  #: ... because there was no memory
 
 
 @dataclasses.dataclass(frozen=True)

@@ -2469,6 +2469,15 @@ pub struct weir_pool_stats {
     pub plan_cleaned_bytes: u64,
     pub policy_switches: u64,
     pub policy_carries_plans: u64,
+    pub plans_ended_untrusted: u64,
+    pub plans_ended_moved: u64,
+    pub plans_ended_missed: u64,
+    pub plans_ended_old: u64,
+    pub plans_ended_budget: u64,
+    pub plans_ended_device: u64,
+    pub plans_ended_share: u64,
+    pub plans_ended_announced: u64,
+    pub plans_ended_memory: u64,
 }
 #[test]
 fn bindgen_test_layout_weir_pool_stats() {
@@ -2476,7 +2485,7 @@ fn bindgen_test_layout_weir_pool_stats() {
     let ptr = UNINIT.as_ptr();
     assert_eq!(
         ::core::mem::size_of::<weir_pool_stats>(),
-        600usize,
+        672usize,
         "Size of weir_pool_stats",
     );
     assert_eq!(
@@ -2935,6 +2944,67 @@ fn bindgen_test_layout_weir_pool_stats() {
         },
         592usize,
         "Offset of field: weir_pool_stats::policy_carries_plans",
+    );
+    assert_eq!(
+        unsafe {
+            ::core::ptr::addr_of!((*ptr).plans_ended_untrusted) as usize - ptr as usize
+        },
+        600usize,
+        "Offset of field: weir_pool_stats::plans_ended_untrusted",
+    );
+    assert_eq!(
+        unsafe {
+            ::core::ptr::addr_of!((*ptr).plans_ended_moved) as usize - ptr as usize
+        },
+        608usize,
+        "Offset of field: weir_pool_stats::plans_ended_moved",
+    );
+    assert_eq!(
+        unsafe {
+            ::core::ptr::addr_of!((*ptr).plans_ended_missed) as usize - ptr as usize
+        },
+        616usize,
+        "Offset of field: weir_pool_stats::plans_ended_missed",
+    );
+    assert_eq!(
+        unsafe { ::core::ptr::addr_of!((*ptr).plans_ended_old) as usize - ptr as usize },
+        624usize,
+        "Offset of field: weir_pool_stats::plans_ended_old",
+    );
+    assert_eq!(
+        unsafe {
+            ::core::ptr::addr_of!((*ptr).plans_ended_budget) as usize - ptr as usize
+        },
+        632usize,
+        "Offset of field: weir_pool_stats::plans_ended_budget",
+    );
+    assert_eq!(
+        unsafe {
+            ::core::ptr::addr_of!((*ptr).plans_ended_device) as usize - ptr as usize
+        },
+        640usize,
+        "Offset of field: weir_pool_stats::plans_ended_device",
+    );
+    assert_eq!(
+        unsafe {
+            ::core::ptr::addr_of!((*ptr).plans_ended_share) as usize - ptr as usize
+        },
+        648usize,
+        "Offset of field: weir_pool_stats::plans_ended_share",
+    );
+    assert_eq!(
+        unsafe {
+            ::core::ptr::addr_of!((*ptr).plans_ended_announced) as usize - ptr as usize
+        },
+        656usize,
+        "Offset of field: weir_pool_stats::plans_ended_announced",
+    );
+    assert_eq!(
+        unsafe {
+            ::core::ptr::addr_of!((*ptr).plans_ended_memory) as usize - ptr as usize
+        },
+        664usize,
+        "Offset of field: weir_pool_stats::plans_ended_memory",
     );
 }
 extern "C" {

@@ -174,6 +174,24 @@ counters! {
     policy_switches,
     /// 1: it carries out plans now; 0: it does not.
     policy_carries_plans,
+    /// Of plans_made, those that ended because what they foresaw did not come true.
+    plans_ended_untrusted,
+    /// ... because the program went on elsewhere, or with other sizes.
+    plans_ended_moved,
+    /// ... because too much had to be fetched that they did not have.
+    plans_ended_missed,
+    /// ... because they had lasted for 4096 operations.
+    plans_ended_old,
+    /// ... because the device's budget had changed.
+    plans_ended_budget,
+    /// ... because a device left, was lost, or came.
+    plans_ended_device,
+    /// ... because the share of the CPU (policy_cpu_percent) was used up.
+    plans_ended_share,
+    /// ... because what was announced was used up or taken back, or took their place.
+    plans_ended_announced,
+    /// ... because there was no memory.
+    plans_ended_memory,
 }
 
 // A counter that the header has and this page lacks would be missed silently.

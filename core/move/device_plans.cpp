@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What is told of plans, and of who lives.
+
+#include "core/move/device_plans.hpp"
+
+#include <algorithm>
+
+namespace weir::move {
+namespace {
+
+/// Operations that were lost, and uses that were wrong, of a million each.
+struct Shares {
+  uint64_t lost, wrong;
+};
+Shares shares_of(const policy::Trust &trust) noexcept {
+  return {policy::Trust::millionths(trust.lost()), policy::Trust::millionths(trust.wrong())};
+}
+
+/// It lives, is at home there, and is followed.
+bool is_large_on(const PageLayer &page, const LeaseLayer &lease, const PoolDevice &device,
+                 uint32_t buffer) noexcept WEIR_HELD {
+  const page::Hot &hot = page.buffers.hot(buffer);
+  return hot.lives(hot.generation()) &&
+         hot.size() >= std::max(lease.log.large(), device.memory.page_size()) &&
+         page.buffers.target(buffer).region->home == device.place;
+}
+
+}  // namespace
+
+void Followed::begin(Events &events, const PoolDevice &device) noexcept {
+  on = true;
+  blocked = false;
+  made = now;
+  budget = device.memory.budget();
+  const uint64_t capacity = budget - std::min(budget, others);
+  events.tell(Event{What::plan_made, 0, device.place, UINT32_MAX, 0, now, capacity});
+}
+
+void Followed::end(Events &events, const PoolDevice &device, PlanEnd why) noexcept {
+  if (!std::exchange(on, false)) return;
+  uint64_t decided = 0;
+  if (why == PlanEnd::untrusted && trust != nullptr) {
+    const Shares shares = shares_of(*trust);
+    decided = shares.lost << 32 | shares.wrong;
+  } else if (why == PlanEnd::moved) {
+    decided = plan.planned() - std::min(plan.planned(), now);
+  } else if (why == PlanEnd::missed) {
+    decided = plan.misses();
+  } else if (why == PlanEnd::budget) {
+    decided = device.memory.budget();
+  }
+  events.tell(why, device.place, now - made, decided);
+}
+
+void Learned::tell_trust(Events &events, uint8_t place) noexcept {
+  if (trust->holds() == trusts) return;
+  trusts = !trusts;
+  const Shares shares = shares_of(*trust);
+  events.tell(Event{What::trust, static_cast<uint8_t>(trusts ? 1 : 0), place, UINT32_MAX, 0,
+                    shares.lost, shares.wrong});
+}
+
+void tell_living(const PageLayer &page, const LeaseLayer &lease, const PoolDevice &device,
+                 Learned &own) noexcept {
+  for (uint32_t buffer = 0; buffer < page.buffers.end(); ++buffer) {
+    const page::Hot &hot = page.buffers.hot(buffer);
+    if (is_large_on(page, lease, device, buffer))
+      own.forecast.born(buffer, hot.generation(), hot.size(), policy::LearnedForecast::no_stream);
+  }
+}
+
+}  // namespace weir::move
