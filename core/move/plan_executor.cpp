@@ -267,13 +267,14 @@ bool PlanExecutor::follow(PoolDevice &device, DevicePlans &plans) {
   }
   Learned *own = plans.learned.get();
   if (own == nullptr) return false;
+  if (own->on && !own->trust->holds()) end(device, *own, PlanEnd::untrusted);
   const bool moved = own->forecast.moved() || own->forecast.resized();
   if (own->wants_anew(device, moved)) {
     const PlanEnd why = own->why_anew(device, moved);
     if (own->forecast.trusted()) {
       if (own->may_walk(env_.now_ns())) begin(device, *own, why);
     } else if (own->on)
-      end(device, *own, own->trust->holds() ? why : PlanEnd::untrusted);
+      end(device, *own, why);  // where the program is now nobody knows
   }
   return own->on && go_on(device, *own, own->forecast);
 }

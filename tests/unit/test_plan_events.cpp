@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What is told of plans: that one was made, that it ended and why, that what is foreseen is trusted or is not, each with the numbers that
-// decided. The pool is driven by hand.
+// decided. And that a plan ends at once when it is not trusted any more. The pool is driven by hand.
 
 #include "tests/unit/hand_driven.hpp"
 
 #include "core/base/events.hpp"
+
+#include <random>
 
 namespace {
 
@@ -91,6 +93,35 @@ void trust_and_the_first_plan_are_told(void **) {
   assert_int_equal(events[1].more, loop_pages * page_bytes);
   told.check(1);
   assert_int_equal(world.stats().plans_made, 1);
+  engine_of(world).ignore(&told.ring);
+  loop.end();
+}
+
+/// The names come in their order, so nothing else would end the plan for long.
+void a_plan_ends_at_once_when_it_is_not_trusted_any_more(void **) {
+  World world = world_of();
+  Told told(world);
+  Loop loop(world);
+  assert_true(loop.begin());
+  told.check(1);
+  std::mt19937 random(5);
+  std::vector<Event> events;
+  while (events.empty() && loop.done < 40 * looped) {
+    loop.step(random() % 8);
+    learn_all(world);
+    events = told.take();
+  }
+  assert_int_equal(events.size(), 2);
+  assert_int_equal(events[0].what, What::trust);
+  assert_int_equal(events[0].how, 0);
+  assert_in_range(events[0].more, 250'000, 260'000);
+  expect_end(events[1], PlanEnd::untrusted);
+  assert_int_equal(events[1].more & UINT32_MAX, events[0].more);
+  assert_int_equal(events[1].more >> 32U, events[0].amount);
+  assert_in_range(events[1].amount, 100, 4000);
+  assert_false(planned(world));
+  told.check(0);
+  assert_int_equal(world.stats().plans_ended_untrusted, 1);
   engine_of(world).ignore(&told.ring);
   loop.end();
 }
@@ -254,6 +285,7 @@ void a_plan_ends_with_the_pool(void **) {
 int main() {
   const CMUnitTest tests[] = {
       cmocka_unit_test(trust_and_the_first_plan_are_told),
+      cmocka_unit_test(a_plan_ends_at_once_when_it_is_not_trusted_any_more),
       cmocka_unit_test(a_plan_of_another_place_ends),
       cmocka_unit_test(a_plan_that_misses_much_ends),
       cmocka_unit_test(a_plan_ends_of_old_age),
