@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is told of plans, and of who lives.
+// What is told of plans, and who is known to live.
 
 #include "core/move/device_plans.hpp"
 
@@ -8,6 +8,9 @@
 
 namespace weir::move {
 namespace {
+
+/// Looked at while the lock is held.
+constexpr uint32_t looked_at_once = 1024;
 
 /// Operations that were lost, and uses that were wrong, of a million each.
 struct Shares {
@@ -68,6 +71,27 @@ void tell_living(const PageLayer &page, const LeaseLayer &lease, const PoolDevic
     if (is_large_on(page, lease, device, buffer))
       own.forecast.born(buffer, hot.generation(), hot.size(), policy::LearnedForecast::no_stream);
   }
+}
+
+bool compare_living(const PageLayer &page, const LeaseLayer &lease, const PoolDevice &device,
+                    Learned &own, Compared *done) noexcept {
+  const policy::Lives &lives = own.forecast.log().lives();
+  uint32_t looks = looked_at_once;
+  for (; looks != 0 && done->lives < lives.used(); --looks) {  // first: their room may be wanted
+    const policy::Life life = lives[done->lives++];
+    if (!life.alive || page.buffers.hot(life.buffer).lives(life.generation)) continue;
+    const uint32_t part = own.cast.of(life.buffer);
+    if (part != policy::Cast::none) own.plan.died(part);
+    own.forecast.left(life.buffer);
+  }
+  for (; looks != 0 && done->buffers < page.buffers.end(); --looks) {
+    const uint32_t buffer = done->buffers++;
+    const page::Hot &hot = page.buffers.hot(buffer);
+    if (is_large_on(page, lease, device, buffer) &&
+        !own.forecast.log().lives().names(buffer, hot.generation()))
+      own.forecast.found(buffer, hot.generation(), hot.size());
+  }
+  return looks == 0;
 }
 
 }  // namespace weir::move

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The plans of a device, what each is made from (what was announced, or what was learned), and what is told of their lives.
+// The plans of a device, and what each is made from: what was announced, or what was learned. With them, what is told of a plan's life, and the
+// comparison of what is known of buffers with the buffers there are.
 //
 // What must hold: one of them is followed at a time. Each end of a plan is told once, with its reason, so that as many have been made as have
 // ended and are followed. Guarded by the pool's lock.
@@ -85,5 +86,13 @@ struct DevicePlans {
 /// Of large buffers that live on the device already.
 void tell_living(const PageLayer &page, const LeaseLayer &lease, const PoolDevice &device,
                  Learned &own) noexcept WEIR_HELD;
+/// How far a comparison has come: with those who are taken for alive, and with the buffers there are.
+struct Compared {
+  uint32_t lives = 0, buffers = 0;
+};
+/// Births and deaths have been lost: who is taken for alive and is not is forgotten, who lives and is not known becomes so. Some of them at a
+/// time; true: there are more.
+bool compare_living(const PageLayer &page, const LeaseLayer &lease, const PoolDevice &device,
+                    Learned &own, Compared *done) noexcept WEIR_HELD;
 
 }  // namespace weir::move

@@ -281,6 +281,7 @@ bool PlanExecutor::follow(PoolDevice &device, DevicePlans &plans) {
 
 bool PlanExecutor::work(Releasable &lock) {
   bool worked = drain(lock) != 0;
+  if (std::exchange(lives_lost_, false)) compare_lives(lock);
   for (size_t place = 0; place < devices_.size() && !env_.sync.lock.stopping(); ++place) {
     DevicePlans &plans = devices_[place];
     PoolDevice &device = *page_.devices[place];

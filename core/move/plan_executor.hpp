@@ -121,6 +121,8 @@ class PlanExecutor final : public Task, private lease::Observer {
   void have_learners(Releasable &lock) WEIR_HELD;
   void drop_learner(Releasable &lock, PoolDevice &device) noexcept WEIR_HELD;
   void make_learner(Releasable &lock, PoolDevice &device, bool late) WEIR_HELD;
+  /// Births and deaths have been lost: those who learn hear what came of it. Drops the lock now and then.
+  void compare_lives(Releasable &lock) noexcept WEIR_HELD;
   /// Some of what has been logged goes to the learners. Returns how many things it was; 0: that is all for now. Drops the lock.
   size_t drain(Releasable &lock) WEIR_HELD;
   /// Something has been acquired that was no hit: there is more to come, and the caller waits for copies, most likely.
@@ -164,6 +166,7 @@ class PlanExecutor final : public Task, private lease::Observer {
   size_t sharers_ WEIR_GUARDED = 0;             ///< learners that the memory for them is divided by
   uint64_t no_learner_until_ WEIR_GUARDED = 0;  ///< ns: there was no memory for one
   bool untold_ WEIR_GUARDED = false;            ///< a buffer was born while nobody learned
+  bool lives_lost_ WEIR_GUARDED = false;        ///< births and deaths that nobody was told of
   uint8_t observed_ WEIR_GUARDED = 0;           ///< the place of the stream that was observed last
   Carrying carrying_ WEIR_GUARDED;
   Cleaner cleaner_;

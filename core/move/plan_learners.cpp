@@ -90,6 +90,16 @@ void PlanExecutor::make_learner(Releasable &lock, PoolDevice &device, bool late)
   devices_[device.place].learned = std::move(fresh);
 }
 
+void PlanExecutor::compare_lives(Releasable &lock) noexcept {
+  for (size_t place = 0; place < devices_.size(); ++place) {
+    Compared done;
+    while (Learned *own = learner_of(static_cast<uint8_t>(place))) {
+      if (!compare_living(page_, lease_, *page_.devices[place], *own, &done)) break;
+      lock.unlocked([] {});
+    }
+  }
+}
+
 // ---- the share ----
 
 size_t PlanExecutor::drain(Releasable &lock) {

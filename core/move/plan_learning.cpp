@@ -77,19 +77,21 @@ void PlanExecutor::born(uint32_t buffer, uint64_t generation, uint64_t bytes) {
     untold_ = true;
     return;
   }
-  // Told already: tell_living().
+  // Told already: tell_living(), compare_living().
   if (own->forecast.log().lives().names(buffer, generation)) return;
   own->forecast.born(buffer, generation, bytes, policy::LearnedForecast::no_stream);
 }
 
 // A stream finds its place again, and what is not known of is not planned for.
 void PlanExecutor::missed(const lease::ObservedStream &, uint64_t records) {
-  missed_lives(records);
+  const Locked lock(env_.sync.lock);
+  env_.events.tell(What::unlearned, records);
 }
 
 void PlanExecutor::missed_lives(uint64_t records) {
   const Locked lock(env_.sync.lock);
   env_.events.tell(What::unlearned, records);
+  lives_lost_ = true;
 }
 
 void PlanExecutor::died(uint32_t buffer, uint64_t) {

@@ -105,6 +105,19 @@ void LearnedForecast::died(uint32_t buffer) noexcept {
   log_.died(buffer);
 }
 
+void LearnedForecast::found(uint32_t buffer, uint64_t generation, uint64_t bytes) noexcept {
+  if (bytes < smallest_) return;
+  left(buffer);
+  if (log_.known(buffer, generation, bytes) == ProgramLog::none) ++counts_.unfollowed;
+}
+
+void LearnedForecast::left(uint32_t buffer) noexcept {
+  const uint32_t life = log_.lives().of(buffer);
+  if (life == Lives::none) return;
+  pairing_.end_part(log_.lives()[life]);
+  log_.left(buffer);
+}
+
 void LearnedForecast::observe(const ObservedOperation &operation) noexcept {
   if (log_.used_up()) start_anew();
   const uint32_t name = name_of(operation);

@@ -48,6 +48,10 @@ class LearnedForecast final : public Forecast {
   void born(uint32_t buffer, uint64_t generation, uint64_t bytes, uint32_t stream) noexcept;
   /// A buffer has been destroyed. Its part is ended: take it from the Cast before, if it is of interest.
   void died(uint32_t buffer) noexcept;
+  /// One that lives was not told of when it was created.
+  void found(uint32_t buffer, uint64_t generation, uint64_t bytes) noexcept;
+  /// One has been destroyed, and nobody told when: nothing is to be learned of that.
+  void left(uint32_t buffer) noexcept;
   std::span<const uint32_t> born_parts() const noexcept { return born_parts_; }
 
   /// Learns what a program did once: as if it had been observed, and nothing were left of it. `names`: the numbers of the program's
