@@ -74,7 +74,7 @@ enum class What : uint8_t {
   foreseen,    ///< an operation came that the plan that is carried out knew
   plan_made,   ///< at operation `amount` of the device's, with `more` bytes to plan with
   plan_ended,  ///< `how`: a PlanEnd; after `amount` operations; `more`: the number that decided
-  trust,  ///< `how` 1: granted, 0: lost; `amount` operations of a million were lost, `more` uses wrong
+  trust,  ///< `how` 1: granted, 0: lost; `amount` operations of a million were lost, `more` uses were not when foreseen
   count
 };
 

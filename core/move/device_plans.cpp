@@ -12,12 +12,12 @@ namespace {
 /// Looked at while the lock is held.
 constexpr uint32_t looked_at_once = 1024;
 
-/// Operations that were lost, and uses that were wrong, of a million each.
+/// Operations that were lost, and uses that came when they were not foreseen, of a million each.
 struct Shares {
-  uint64_t lost, wrong;
+  uint64_t lost, off;
 };
 Shares shares_of(const policy::Trust &trust) noexcept {
-  return {policy::Trust::millionths(trust.lost()), policy::Trust::millionths(trust.wrong())};
+  return {policy::Trust::millionths(trust.lost()), policy::Trust::millionths(trust.off())};
 }
 
 /// It lives, is at home there, and is followed.
@@ -45,7 +45,7 @@ void Followed::end(Events &events, const PoolDevice &device, PlanEnd why) noexce
   uint64_t decided = 0;
   if (why == PlanEnd::untrusted && trust != nullptr) {
     const Shares shares = shares_of(*trust);
-    decided = shares.lost << 32 | shares.wrong;
+    decided = shares.lost << 32 | shares.off;
   } else if (why == PlanEnd::moved) {
     decided = plan.planned() - std::min(plan.planned(), now);
   } else if (why == PlanEnd::missed) {
@@ -61,7 +61,7 @@ void Learned::tell_trust(Events &events, uint8_t place) noexcept {
   trusts = !trusts;
   const Shares shares = shares_of(*trust);
   events.tell(Event{What::trust, static_cast<uint8_t>(trusts ? 1 : 0), place, UINT32_MAX, 0,
-                    shares.lost, shares.wrong});
+                    shares.lost, shares.off});
 }
 
 void tell_living(const PageLayer &page, const LeaseLayer &lease, const PoolDevice &device,

@@ -242,13 +242,11 @@ void LearnedForecast::pair_uses(uint32_t number, const Alignment &alignment) noe
     const LoggedUse &logged = log_.use(use);
     Life &life = log_.lives()[logged.life];
     (void)give_part(life, nullptr);
+    judge(logged, life.due);
     while (twin < twins_end && log_.use(twin).slot < logged.slot) ++twin;
     if (twin == twins_end || log_.use(twin).slot != logged.slot) continue;
     log_.set_twin(use, twin);
     const uint32_t role = log_.use(twin).life;
-    const uint32_t expected = pairing_.player_of(log_.lives()[role]);
-    if (expected != Cast::none && pairing_.has_part(life))
-      trust_.note_use(expected != life.own.part);
     if (role == logged.life || !log_.lives()[role].alive)
       pairing_.cast_as(log_.lives()[role], life);
     if (round_apart && !life.persists && (life.born == ProgramLog::none || life.born < match)) {
@@ -256,6 +254,26 @@ void LearnedForecast::pair_uses(uint32_t number, const Alignment &alignment) noe
       scaling_.note_persistent(life.bytes);
     }
   }
+  for (uint32_t use = operation.first_use; use < end; ++use) set_due(log_.use(use).life, number);
+}
+
+/// The use was foreseen to come at `due`.
+void LearnedForecast::judge(const LoggedUse &use, uint32_t due) noexcept {
+  if (due == Life::none || use.previous == ProgramLog::none || !log_.holds_use(use.previous))
+    return;
+  const uint32_t before = log_.use(use.previous).operation;
+  const uint32_t away = use.operation > due ? use.operation - due : due - use.operation;
+  trust_.note_use(due <= before || away > patience(due - before));
+}
+
+/// From what is known once the operation has its place.
+void LearnedForecast::set_due(uint32_t life, uint32_t number) noexcept {
+  const Outlook outlook = outlook_of(log_, life);
+  uint32_t &due = log_.lives()[life].due;
+  if (outlook.fate == Fate::unknown)
+    due = Life::none;
+  else
+    due = outlook.fate == Fate::dies ? number : number + static_cast<uint32_t>(outlook.distance);
 }
 
 // What is to come.

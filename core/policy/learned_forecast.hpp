@@ -105,6 +105,8 @@ class LearnedForecast final : public Forecast {
   void place(uint32_t stream) noexcept;
   void pair_births(uint32_t operation, const Alignment &alignment) noexcept;
   void pair_uses(uint32_t operation, const Alignment &alignment) noexcept;
+  void judge(const LoggedUse &use, uint32_t due) noexcept;
+  void set_due(uint32_t life, uint32_t number) noexcept;
   bool give_part(Life &life, const Life *role) noexcept;
   // learned_forecast_load.cpp
   class Loading;

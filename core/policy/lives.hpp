@@ -36,7 +36,9 @@ struct Life {
   uint32_t next_born = none,
            previous_born = none;  ///< lives that were born before the same operation, in order
   uint32_t next_died = none;      ///< as well of those that died after it
-  PartRef own;                    ///< of the buffer itself
+  /// The operation that is foreseen to use it next; that of its newest use: none is; none: that is not known.
+  uint32_t due = none;
+  PartRef own;     ///< of the buffer itself
   PartRef played;  ///< by whom its part is played now: an earlier buffer's place in the program
   uint16_t stream = 0;  ///< while it waits for the operation that it is born before
   uint16_t rank = 0;    ///< among the births before its operation

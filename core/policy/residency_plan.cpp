@@ -338,7 +338,7 @@ void ResidencyPlan::taken(uint64_t number, uint64_t bytes, uint64_t memory) noex
 }
 
 std::optional<PlannedDrop> ResidencyPlan::next_drop() noexcept {
-  for (const PlannedDrop *first; (first = drops_.first()) != nullptr && first->after < now_;) {
+  for (const PlannedDrop *first; (first = drops_.first()) != nullptr && first->after <= now_;) {
     const PlannedDrop drop = *first;
     drops_.remove_first();
     if (state_of(drop.part, drop.life) == nullptr) continue;

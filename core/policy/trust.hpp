@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Trust: whether what is forecast has come true lately, so that planning by it pays. A plan that rests on a place of the program
-// that is wrong half of the time evicts what is used next, and is slower than no plan. Two shares are kept, both forgotten over
-// hundreds of events: of operations after which the program was lost (it went on elsewhere, or nowhere that is known), and of uses
-// that were not by the buffer that was expected.
+// Trust: whether what is forecast has come true lately, so that planning by it pays. A plan that is wrong about when things are used
+// evicts what is used next, and is slower than no plan. So that is what is judged: the share of uses that did not come when they were
+// foreseen. How the forecast came to know matters less: a program that turns elsewhere now and then is lost for an operation, and
+// uses its buffers when it did before. But one whose place is lost all the time is right about that by chance. Both shares are forgotten over
+// hundreds of events.
 //
 // It begins with less trust than planning takes, and gains it by what comes true. No lock; guarded by its owner.
 #pragma once
@@ -16,27 +17,27 @@ class Trust {
  public:
   /// One was foreseen for the newest operation. `lost`: it was not the one that follows.
   void note_operation(bool lost) noexcept { note(lost, 1.0 / operations_kept, &lost_); }
-  /// `wrong`: another buffer was expected.
-  void note_use(bool wrong) noexcept { note(wrong, 1.0 / uses_kept, &wrong_); }
+  /// A buffer is used of which it was foreseen when it is. `off`: that was not now.
+  void note_use(bool off) noexcept { note(off, 1.0 / uses_kept, &off_); }
   /// Somebody says that what is forecast comes: until it does not.
-  void grant() noexcept { lost_ = wrong_ = 0; }
+  void grant() noexcept { lost_ = off_ = 0; }
   /// It pays to plan.
-  bool holds() const noexcept { return lost_ < most_lost && wrong_ < most_wrong; }
+  bool holds() const noexcept { return lost_ < most_lost && off_ < most_off; }
 
   double lost() const noexcept { return lost_; }
-  double wrong() const noexcept { return wrong_; }
+  double off() const noexcept { return off_; }
   /// Of a million.
   static uint32_t millionths(double share) noexcept { return static_cast<uint32_t>(share * 1e6); }
 
  private:
-  static constexpr double operations_kept = 256, uses_kept = 1024;
-  static constexpr double most_lost = 1.0 / 128, most_wrong = 1.0 / 4;
+  static constexpr double operations_kept = 256, uses_kept = 512;
+  static constexpr double most_lost = 1.0 / 16, most_off = 1.0 / 5;
 
   static void note(bool bad, double weight, double *share) noexcept {
     *share += ((bad ? 1.0 : 0.0) - *share) * weight;
   }
 
-  double lost_ = 2 * most_lost, wrong_ = 0;
+  double lost_ = 0, off_ = 0.5;
 };
 
 }  // namespace weir::policy

@@ -75,11 +75,11 @@ class Follower {
     for (const uint32_t buffer : program_.births(now_))
       plan.born(cast.born(buffer, 0, program_.size(buffer), future.expected(buffer)));
     plan.advance(now_);
-    drop();
     future.begins(now_);
     for (const ProgramUse &use : program_.uses(now_)) serve(use);
     most = std::max(most, total());
     think();
+    drop();
     fetch();
     most = std::max(most, total());
     for (const uint32_t buffer : program_.deaths(now_)) die(buffer);

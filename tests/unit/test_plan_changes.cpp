@@ -362,6 +362,7 @@ void memory_is_kept_free_by_what_a_plan_has_given_up(void **) {
   uint64_t late = 0, evicted = 0;
   for (uint32_t i = 0; i < 2 * looped; ++i) {
     late += loop.late_in(1);
+    loop.look();  // room for what is written next is given up, and not taken yet
     const uint64_t before = world.stats().evictions;
     while (engine_of(world).upkeep().look_at_room()) continue;
     evicted += world.stats().evictions - before;

@@ -359,8 +359,6 @@ void a_writer_waits_for_the_copy_of_what_is_cleaned(void **) {
   Program program(world);
   program.begin_round(larger);
   program.run_until(pages / 2, false);
-  program.look_until_done();
-  program.run_until(pages / 2 + 1, false);
   {
     Gate gate(world.pool, "evict.claimed");
     Task cleaner([&] {

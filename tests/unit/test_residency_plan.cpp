@@ -18,7 +18,7 @@ namespace {
 using namespace weir::policy;
 using namespace weir::test;
 
-void what_is_used_farthest_goes_right_after_its_last_use(void **) {
+void what_is_used_farthest_goes_from_its_last_use_on(void **) {
   Program program = written({mb, mb, mb});
   for (const uint32_t buffer : {0u, 1u, 2u, 0u, 1u}) program.operation(1, {reads(buffer, mb)}, {});
   Follower follower(program, terms_of(2 * mb));
@@ -28,9 +28,8 @@ void what_is_used_farthest_goes_right_after_its_last_use(void **) {
   assert_int_equal(follower.drops[0].buffer, 1);
   assert_int_equal(follower.drops[0].after, 1);
   assert_int_equal(follower.drops[0].until, 2);
-  assert_int_equal(follower.drops[0].operation, 2);
-  for (const Follower::Dropped &drop : follower.drops)
-    assert_int_equal(drop.operation, drop.after + 1);
+  // While that runs: the next operation may be acquired before it has ended, and asks for room.
+  for (const Follower::Dropped &drop : follower.drops) assert_int_equal(drop.operation, drop.after);
   assert_true(follower.most <= 2 * mb);
 }
 
@@ -212,7 +211,6 @@ void a_part_used_again_later_keeps_what_was_to_go(void **) {
     const ResidencyPlan::Resident resident{part, mb, mb, true, future.outlook(part), 0};
     plan.rebuild(0, {&resident, 1});
     while (plan.step(future)) continue;
-    assert_false(plan.next_drop().has_value());  // operation 0 uses it
     plan.advance(used_at);
     plan.used(part);  // nobody had foreseen that
     assert_int_equal(plan.next_drop().has_value(), used_at <= ResidencyPlan::drop_grace);
@@ -324,7 +322,7 @@ void no_fetch_forces_an_eviction_that_is_not_planned(void **) {
     assert_true(follower.most <= capacity);  // with the planned evictions alone
     fetched += follower.fetched;
     for (const Follower::Dropped &drop : follower.drops) {
-      assert_true(drop.operation > drop.after);
+      assert_true(drop.operation >= drop.after);
       assert_true(drop.until > drop.after);
     }
   }
@@ -338,7 +336,7 @@ void no_fetch_forces_an_eviction_that_is_not_planned(void **) {
 
 int main() {
   const CMUnitTest tests[] = {
-      cmocka_unit_test(what_is_used_farthest_goes_right_after_its_last_use),
+      cmocka_unit_test(what_is_used_farthest_goes_from_its_last_use_on),
       cmocka_unit_test(a_buffer_is_fetched_as_soon_as_there_is_memory),
       cmocka_unit_test(what_is_to_be_overwritten_is_not_fetched),
       cmocka_unit_test(who_goes_depends_on_what_its_bytes_cost),
