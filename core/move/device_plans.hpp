@@ -90,6 +90,12 @@ void tell_living(const PageLayer &page, const LeaseLayer &lease, const PoolDevic
 struct Compared {
   uint32_t lives = 0, buffers = 0;
 };
+/// That of all devices, one after the other.
+struct Comparison {
+  bool on = false;
+  size_t place = 0;
+  Compared done;
+};
 /// Births and deaths have been lost: who is taken for alive and is not is forgotten, who lives and is not known becomes so. Some of them at a
 /// time; true: there are more.
 bool compare_living(const PageLayer &page, const LeaseLayer &lease, const PoolDevice &device,

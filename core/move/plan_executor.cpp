@@ -238,7 +238,13 @@ bool PlanExecutor::go_on(PoolDevice &device, Followed &own, policy::Forecast &fo
   }
   bool worked = false;
   for (int i = 0; i < most_walked && own.plan.step(forecast); ++i) worked = true;
-  while (const auto drop = own.plan.next_drop()) {
+  const auto is_leased = [&](uint32_t part) WEIR_HELD {
+    const uint32_t buffer = own.cast[part].buffer;
+    if (buffer == policy::Cast::none) return false;
+    const uint64_t word = page_.buffers.hot(buffer).word.load(std::memory_order_relaxed);
+    return page::Word::leases(word) != 0 || (word & page::Word::partial) != 0;
+  };
+  while (const auto drop = own.plan.next_drop(is_leased)) {
     give_up(device, own, *drop);
     worked = true;
   }
@@ -280,8 +286,10 @@ bool PlanExecutor::follow(PoolDevice &device, DevicePlans &plans) {
 }
 
 bool PlanExecutor::work(Releasable &lock) {
-  bool worked = drain(lock) != 0;
-  if (std::exchange(lives_lost_, false)) compare_lives(lock);
+  const size_t learned = drain(lock);
+  bool worked = learned != 0;
+  // What waits to be learned tells of buffers that a comparison would take for lost.
+  if (learned < most_learned && compare_lives()) worked = true;
   for (size_t place = 0; place < devices_.size() && !env_.sync.lock.stopping(); ++place) {
     DevicePlans &plans = devices_[place];
     PoolDevice &device = *page_.devices[place];

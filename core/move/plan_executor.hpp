@@ -99,6 +99,7 @@ class PlanExecutor final : public Task, private lease::Observer {
   const char *name() const noexcept override { return "the planner's thread"; }
 
  private:
+  static constexpr size_t most_learned = 256;  ///< things that were logged, at a step
   static constexpr uint64_t least_rest_ns = 100'000, usual_rest_ns = 50'000'000,
                             most_rest_ns = 1'000'000'000;
   enum class Look : uint8_t { wanted, passed, no_room };
@@ -121,8 +122,8 @@ class PlanExecutor final : public Task, private lease::Observer {
   void have_learners(Releasable &lock) WEIR_HELD;
   void drop_learner(Releasable &lock, PoolDevice &device) noexcept WEIR_HELD;
   void make_learner(Releasable &lock, PoolDevice &device, bool late) WEIR_HELD;
-  /// Births and deaths have been lost: those who learn hear what came of it. Drops the lock now and then.
-  void compare_lives(Releasable &lock) noexcept WEIR_HELD;
+  /// Births and deaths have been lost: those who learn hear what came of it, some of it at a step. False: there is nothing to do.
+  bool compare_lives() noexcept WEIR_HELD;
   /// Some of what has been logged goes to the learners. Returns how many things it was; 0: that is all for now. Drops the lock.
   size_t drain(Releasable &lock) WEIR_HELD;
   /// Something has been acquired that was no hit: there is more to come, and the caller waits for copies, most likely.
@@ -167,6 +168,7 @@ class PlanExecutor final : public Task, private lease::Observer {
   uint64_t no_learner_until_ WEIR_GUARDED = 0;  ///< ns: there was no memory for one
   bool untold_ WEIR_GUARDED = false;            ///< a buffer was born while nobody learned
   bool lives_lost_ WEIR_GUARDED = false;        ///< births and deaths that nobody was told of
+  Comparison comparison_ WEIR_GUARDED;          ///< of who is known to live, for that
   uint8_t observed_ WEIR_GUARDED = 0;           ///< the place of the stream that was observed last
   Carrying carrying_ WEIR_GUARDED;
   Cleaner cleaner_;

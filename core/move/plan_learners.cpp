@@ -6,6 +6,7 @@
 #include "core/move/plan_executor.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace weir::move {
 namespace {
@@ -90,21 +91,27 @@ void PlanExecutor::make_learner(Releasable &lock, PoolDevice &device, bool late)
   devices_[device.place].learned = std::move(fresh);
 }
 
-void PlanExecutor::compare_lives(Releasable &lock) noexcept {
-  for (size_t place = 0; place < devices_.size(); ++place) {
-    Compared done;
-    while (Learned *own = learner_of(static_cast<uint8_t>(place))) {
-      if (!compare_living(page_, lease_, *page_.devices[place], *own, &done)) break;
-      lock.unlocked([] {});
-    }
+bool PlanExecutor::compare_lives() noexcept {
+  if (!comparison_.on) {
+    if (!std::exchange(lives_lost_, false)) return false;
+    comparison_ = {};
+    comparison_.on = true;
   }
+  for (; comparison_.place < devices_.size(); ++comparison_.place, comparison_.done = {}) {
+    const auto place = static_cast<uint8_t>(comparison_.place);
+    Learned *own = learner_of(place);
+    if (own != nullptr &&
+        compare_living(page_, lease_, *page_.devices[place], *own, &comparison_.done))
+      return true;
+  }
+  comparison_.on = false;
+  return true;
 }
 
 // ---- the share ----
 
 size_t PlanExecutor::drain(Releasable &lock) {
   if (!lease_.log.on()) return 0;
-  constexpr size_t most_learned = 256;
   size_t learned = 0;
   if (!lease_.log.empty()) have_learners(lock);
   lock.unlocked([&] { (void)if_memory([&] { learned = lease_.log.drain(*this, most_learned); }); });

@@ -337,17 +337,22 @@ void ResidencyPlan::taken(uint64_t number, uint64_t bytes, uint64_t memory) noex
   fetches_.take(number, bytes);
 }
 
-std::optional<PlannedDrop> ResidencyPlan::next_drop() noexcept {
-  for (const PlannedDrop *first; (first = drops_.first()) != nullptr && first->after <= now_;) {
-    const PlannedDrop drop = *first;
-    drops_.remove_first();
-    if (state_of(drop.part, drop.life) == nullptr) continue;
-    State &its = states_[drop.part];
-    ++its.drops_begun;
-    if (!cast_.lives(drop.part, drop.life) || cast_[drop.part].buffer == Cast::none) continue;
-    if (its.real_use <= drop.after + drop_grace) return drop;
-  }
-  return std::nullopt;
+/// The first whose last use has begun.
+const PlannedDrop *ResidencyPlan::due_drop() const noexcept {
+  const PlannedDrop *first = drops_.first();
+  return first != nullptr && first->after <= now_ ? first : nullptr;
+}
+
+/// Takes the first; nullopt: it is not to be any more.
+std::optional<PlannedDrop> ResidencyPlan::take_drop() noexcept {
+  const PlannedDrop drop = *drops_.first();
+  drops_.remove_first();
+  if (state_of(drop.part, drop.life) == nullptr) return std::nullopt;
+  State &its = states_[drop.part];
+  ++its.drops_begun;
+  if (!cast_.lives(drop.part, drop.life) || cast_[drop.part].buffer == Cast::none)
+    return std::nullopt;
+  return its.real_use <= drop.after + drop_grace ? std::optional(drop) : std::nullopt;
 }
 
 uint64_t ResidencyPlan::bytes() const noexcept {

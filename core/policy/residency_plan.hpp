@@ -99,7 +99,18 @@ class ResidencyPlan {
   /// They have, or have stayed although they could have been evicted. What is not to be fetched any more is taken with memory 0.
   void taken(uint64_t number, uint64_t bytes, uint64_t memory) noexcept;
   /// An eviction that can begin, each once. Its bytes may go as soon as somebody wants their memory.
-  std::optional<PlannedDrop> next_drop() noexcept;
+  std::optional<PlannedDrop> next_drop() noexcept {
+    return next_drop([](uint32_t) { return false; });
+  }
+  /// One of a part that the newest operation uses waits while that `is_in_use`: a use that ends later counts as one that came later.
+  template <class IsInUse>
+  std::optional<PlannedDrop> next_drop(const IsInUse &is_in_use) noexcept {
+    while (const PlannedDrop *first = due_drop()) {
+      if (first->after == now_ && is_in_use(first->part)) return std::nullopt;
+      if (const std::optional<PlannedDrop> drop = take_drop()) return drop;
+    }
+    return std::nullopt;
+  }
 
   const Prices &prices() const noexcept { return prices_; }
   uint64_t now() const noexcept { return now_; }
@@ -141,6 +152,8 @@ class ResidencyPlan {
   void shrink(uint64_t operation);
   uint32_t choose(uint64_t operation) const noexcept;
   void evict(uint32_t part, uint64_t bytes, uint64_t operation);
+  const PlannedDrop *due_drop() const noexcept;
+  std::optional<PlannedDrop> take_drop() noexcept;
 
   const Cast &cast_;
   Terms terms_;

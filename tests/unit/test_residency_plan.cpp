@@ -217,6 +217,26 @@ void a_part_used_again_later_keeps_what_was_to_go(void **) {
   }
 }
 
+/// While the last use's lease is out: its end would count as a use after the page was given up.
+void what_is_in_use_is_given_up_when_it_is_not_any_more(void **) {
+  Cancelled made;
+  Cast cast(std::pmr::get_default_resource());
+  ResidencyPlan plan(cast, terms_of(2 * mb), std::pmr::get_default_resource());
+  Future future(made.program, cast, 1);
+  const uint32_t part = cast.born(0, 0, mb);
+  future.begins(0);
+  future.rewind();
+  const ResidencyPlan::Resident resident{part, mb, mb, true, future.outlook(part), 0};
+  plan.rebuild(0, {&resident, 1});
+  while (plan.step(future)) continue;
+  const auto in_use = [](uint32_t) { return true; };
+  assert_false(plan.next_drop(in_use).has_value());
+  assert_false(plan.next_drop(in_use).has_value());
+  plan.advance(1);  // another operation has begun: who uses it now is not the one that was planned
+  assert_true(plan.next_drop(in_use).has_value());
+  assert_false(plan.next_drop().has_value());
+}
+
 void a_fetch_waits_for_the_eviction_before_it(void **) {
   Cancelled made;
   Cast cast(std::pmr::get_default_resource());
@@ -345,6 +365,7 @@ int main() {
       cmocka_unit_test(only_as_many_pages_go_as_are_needed),
       cmocka_unit_test(a_use_of_some_bytes_needs_no_more),
       cmocka_unit_test(a_part_used_again_later_keeps_what_was_to_go),
+      cmocka_unit_test(what_is_in_use_is_given_up_when_it_is_not_any_more),
       cmocka_unit_test(a_fetch_waits_for_the_eviction_before_it),
       cmocka_unit_test(fetches_the_least_where_all_sizes_are_one),
       cmocka_unit_test(mixed_sizes_in_parts_beat_whole_buffers),

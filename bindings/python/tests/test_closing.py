@@ -7,6 +7,7 @@ import gc
 import sys
 import threading
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -104,9 +105,9 @@ def test_placing_for_a_client_that_is_closed(pool: weir.Pool) -> None:
         pool.place(options)
 
 
-def collected_while_closing(thing: weir.Client | weir.Buffer, *dropped: object) -> None:
-    """The collector takes what is dropped in the midst of the closing of another thing, where no finalizer may call Weir."""
-    knot: list[Any] = [*dropped]
+def collected_while_closing(thing: weir.Client | weir.Buffer, make: Callable[[], object]) -> None:
+    """The collector takes what `make` made in the midst of the closing of another thing, where no finalizer may call Weir."""
+    knot: list[Any] = [make()]
     knot.append(knot)
     gc.collect()
     gc.disable()  # the knot is to live until the closing
@@ -118,7 +119,7 @@ def collected_while_closing(thing: weir.Client | weir.Buffer, *dropped: object) 
 
     thing._destroy = destroy  # type: ignore[method-assign]
     try:
-        del knot, dropped
+        del knot
         thing.close()
     finally:
         del thing._destroy  # the class has its own
@@ -128,7 +129,7 @@ def collected_while_closing(thing: weir.Client | weir.Buffer, *dropped: object) 
 def test_what_is_dropped_while_a_client_is_closed(pool: weir.Pool) -> None:
     """All that keeps the client busy is what the collector has taken meanwhile."""
     client = pool.client("tenant")
-    collected_while_closing(client, pool.buffer(PAGE, client=client))
+    collected_while_closing(client, lambda: pool.buffer(PAGE, client=client))
     assert (client.closed, pool.stats.buffers) == (True, 0)
     assert not _core._put_off
 
@@ -137,7 +138,7 @@ def test_what_is_dropped_while_a_buffer_is_closed(pool: weir.Pool, stream: weir.
     """A lease that was put off ends before its bytes stand in the way of the next acquire."""
     other = pool.buffer(4 * PAGE)
     with pytest.warns(ResourceWarning, match="dropped"):
-        collected_while_closing(pool.buffer(PAGE), pool.acquire(stream, weir.overwrite(pool.buffer(4 * PAGE))))
+        collected_while_closing(pool.buffer(PAGE), lambda: pool.acquire(stream, weir.overwrite(pool.buffer(4 * PAGE))))
     assert len(_core._put_off) > 0
     with pool.acquire(stream, weir.overwrite(other), operation=0) as lease:  # a name would be a call before it
         assert lease[0].nbytes == 4 * PAGE

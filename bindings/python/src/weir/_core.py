@@ -198,12 +198,13 @@ def run_put_off() -> None:
 
 
 def end_dropped() -> bool:
-    """Ends what can go of all that was dropped and is still there; whether there was anything."""
-    if not _put_off and not _abandoned:
+    """Ends what can go of all that was dropped and is still there; whether anything went."""
+    before = len(_put_off) + len(_abandoned)
+    if before == 0:
         return False
     run_put_off()
     retry_abandoned()
-    return True
+    return len(_put_off) + len(_abandoned) < before
 
 
 def retry_abandoned() -> None:
