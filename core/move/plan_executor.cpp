@@ -238,7 +238,7 @@ bool PlanExecutor::go_on(PoolDevice &device, Followed &own, policy::Forecast &fo
   }
   bool worked = false;
   for (int i = 0; i < most_walked && own.plan.step(forecast); ++i) worked = true;
-  const auto is_leased = [&](uint32_t part) WEIR_HELD {
+  const auto is_leased = [&](uint32_t part) {
     const uint32_t buffer = own.cast[part].buffer;
     if (buffer == policy::Cast::none) return false;
     const uint64_t word = page_.buffers.hot(buffer).word.load(std::memory_order_relaxed);
