@@ -114,8 +114,7 @@ class ResidencyPlan {
 
   const Prices &prices() const noexcept { return prices_; }
   uint64_t now() const noexcept { return now_; }
-  uint64_t built_at() const noexcept { return built_at_; }
-  uint32_t misses() const noexcept { return misses_; }       ///< since then
+  uint32_t misses() const noexcept { return misses_; }       ///< since it was made
   uint64_t planned() const noexcept { return planned_; }     ///< the last operation that is planned
   uint64_t virtual_bytes() const noexcept { return used_; }  ///< in memory after it
   /// The most bytes in memory at one of the operations [from, to), as planned; all of them after now() and planned.
