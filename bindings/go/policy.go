@@ -12,7 +12,7 @@ import "C"
 import "unsafe"
 
 // SavePolicy is what the pool's policy has learned of the program, for [Pool.LoadPolicy] of a later pool, also in another
-// process. At most 64 MiB: names of operations, sizes and orders, and nothing of any content. It takes what is known now. It is a
+// process. At most 64 MiB: names of operations, sizes and orders, and nothing of any content. What was acquired before is in it. It is a
 // cache: another release of the library may refuse it. A pool whose policy learns nothing has [ErrNotSupported].
 func (p *Pool) SavePolicy() ([]byte, error) {
 	const op = "save policy"

@@ -112,9 +112,16 @@ bool PlanExecutor::compare_lives() noexcept {
 
 size_t PlanExecutor::drain(Releasable &lock) {
   if (!lease_.log.on()) return 0;
+  const uint64_t asked = asked_;
   size_t learned = 0;
-  if (!lease_.log.empty()) have_learners(lock);
-  lock.unlocked([&] { (void)if_memory([&] { learned = lease_.log.drain(*this, most_learned); }); });
+  // What comes after this look waits for the next one, which makes learners for it: without one it would be drained and lost.
+  const bool any = !lease_.log.empty();
+  if (any) have_learners(lock);
+  lock.unlocked([&] {
+    env_.sync.points.at("log.looked");
+    if (any) (void)if_memory([&] { learned = lease_.log.drain(*this, most_learned); });
+  });
+  if (learned < most_learned) answer(asked);
   if (learned != 0)
     rest_ns_ = least_rest_ns;
   else if (rest_ns_ < usual_rest_ns)
@@ -128,6 +135,7 @@ size_t PlanExecutor::drain(Releasable &lock) {
 bool PlanExecutor::step(Releasable &lock) {
   if (share_.used_up()) {
     stand_back();
+    answer(asked_);
     return false;
   }
   // What came meanwhile is old, and would be learned at the cost of what comes now.

@@ -7,14 +7,29 @@
 #include "core/policy/log_saver.hpp"
 
 #include <algorithm>
+#include <chrono>
 
 namespace weir::move {
 namespace {
 
 /// Operations copied while the lock is held.
 constexpr uint32_t copied_at_once = 128;
+/// For the planner's thread.
+constexpr uint64_t most_wait_ns = 1'000'000'000;
 
 }  // namespace
+
+void PlanExecutor::catch_up() {
+  Locked lock(env_.sync.lock);
+  const uint64_t asked = ++asked_;
+  const uint64_t until = env_.now_ns() + most_wait_ns;
+  while (answered_ < asked && !env_.sync.lock.stopping()) {
+    const uint64_t now = env_.now_ns();
+    if (now >= until) return;
+    wake();
+    caught_up_.wait_for(lock, std::chrono::nanoseconds(until - now));
+  }
+}
 
 void PlanExecutor::save(policy::SavedProgram *program, uint64_t most_bytes) {
   size_t places = 0;

@@ -23,7 +23,6 @@ class Gate {
       : points_(reinterpret_cast<pool::Pool *>(pool)->engine().points), point_(point) {
     points_.listen(&Gate::arrive, this);
   }
-  /// The pool may have threads of its own, which may be on their way here: no gate goes before its pool is idle.
   ~Gate() {
     open();
     points_.listen(nullptr, nullptr);

@@ -289,8 +289,9 @@ WEIR_API weir_result weir_pool_set_defragmentation(weir_pool pool, const weir_de
 /** Writes what the pool's policy has learned of the program, for weir_pool_policy_load of a later pool, also in another process: at most
  *  64 MiB into the caller's `bytes`, if `capacity` is enough; *needed gets how many they are. A capacity of 0 only asks (`bytes` may be NULL).
  *  The bytes have the names of operations in them, sizes of buffers and the order of uses; nothing of any content, and no address. They
- *  are a cache: a later release of the library may refuse them (docs/abi.md). Takes what is known at that moment, while the program runs
- *  too: then *needed may be more the next time. Host memory of about three times the bytes is taken for the time of the call, and the pool's lock
+ *  are a cache: a later release of the library may refuse them (docs/abi.md). What was acquired before the call is in them; the pool's thread,
+ *  which learns it, is waited for, a second at most, and not where its share of a CPU (policy_cpu_percent) is used up. The program may run on:
+ *  then *needed may be more the next time. Host memory of about three times the bytes is taken for the time of the call, and the pool's lock
  *  for moments. Any thread; takes turns with other saves and loads of the pool. docs/policies.md tells when to save.
  *  Errors (nothing is written to `bytes`): INVALID_ARGUMENT (`needed` is NULL, `bytes` is NULL with a capacity; `capacity` is too small:
  *  *needed tells what would do), NOT_SUPPORTED (this pool learns nothing; the message says why), OUT_OF_HOST_MEMORY. */

@@ -385,8 +385,8 @@ class Pool(Closable):
 
     def save_policy(self) -> bytes:
         """What the pool's policy has learned of the program, for `load_policy` of a later pool, also in another process. At most
-        64 MiB: names of operations, sizes and orders, and nothing of any content. It takes what is known now. It is a cache:
-        another release of the library may refuse it. `NotSupported`: the pool's policy learns nothing."""
+        64 MiB: names of operations, sizes and orders, and nothing of any content. What was acquired before is in it. It is a
+        cache: another release of the library may refuse it. `NotSupported`: the pool's policy learns nothing."""
         with entered(self):
             return saved(lambda *out: lib.weir_pool_policy_save(self._raw, *out))
 

@@ -279,7 +279,7 @@ impl Pool {
     }
 
     /// What the pool's policy has learned of the program, for [`Pool::load_policy`] of a later pool, also in another process. At most
-    /// 64 MiB: names of operations, sizes and orders, and nothing of any content. It takes what is known now. It is a cache: another
+    /// 64 MiB: names of operations, sizes and orders, and nothing of any content. What was acquired before is in it. It is a cache: another
     /// release of the library may refuse it. [`Error::NotSupported`]: the pool's policy learns nothing.
     pub fn save_policy(&self) -> Result<Vec<u8>> {
         let mut bytes = Vec::<u8>::new();
