@@ -119,5 +119,8 @@ function(weir_register_on_vendors name label mode)
     weir_register_test(${name}.${vendor} ${label} ${ARGN})
     set_tests_properties(${name}.${vendor} PROPERTIES
       ENVIRONMENT "${weir_test_environment};${weir_environment_${vendor}};${weir_engine_environment_${vendor}};WEIR_TEST_MODE=${mode}")
+    if(NOT vendor STREQUAL cuda)
+      weir_outer_if_sanitized(${name}.${vendor})
+    endif()
   endforeach()
 endfunction()

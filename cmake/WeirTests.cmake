@@ -42,6 +42,22 @@ function(weir_register_test name label)
     ENVIRONMENT "${weir_test_environment}" SKIP_RETURN_CODE 77)
 endfunction()
 
+# weir_outer(NAME...): left to the outer ring (scripts/test --only rest), by this label: what takes long and says little that the inner
+# ring's tests do not.
+function(weir_outer)
+  foreach(name IN LISTS ARGN)
+    get_test_property(${name} LABELS labels)
+    set_tests_properties(${name} PROPERTIES LABELS "${labels};outer")
+  endforeach()
+endfunction()
+# The same in sanitized builds. The engine is the same on every backend: in the inner ring they see it on the host backend and, with
+# streams and memory of a driver, on CUDA's.
+function(weir_outer_if_sanitized)
+  if(WEIR_SANITIZE)
+    weir_outer(${ARGN})
+  endif()
+endfunction()
+
 # weir_register_skip(NAME LABEL REASON): a test that can't be built or run here says so, and counts as skipped. No ';' in it,
 # a command is a list, and no apostrophe, it is quoted.
 function(weir_register_skip name label reason)
@@ -53,7 +69,7 @@ endfunction()
 # Warnings are the plain build's to judge, in which every file is compiled by itself: precompiled headers bring false ones.
 # Not so the tests that compute, for which the time comes back when they run.
 set(weir_computing_tests test_arena_random test_calibrate_command test_codec test_codec_api test_codec_malformed test_codec_command
-  test_codec_measure test_codec_plan test_compressed_store test_defrag_planner test_fx test_granule_ledger test_idle test_mask test_narrow test_paths
+  test_codec_measure test_codec_plan test_compressed_store test_cpu_share test_defrag_planner test_detect test_fx test_granule_ledger test_idle test_mask test_narrow test_paths
   test_plane_methods test_planes test_recompress test_shared_line test_sparse test_storage test_storage_faults)
 if(weir_hasty)
   set(weir_common_headers <algorithm> <array> <atomic> <condition_variable> <filesystem> <fstream> <functional> <map> <memory>
@@ -106,7 +122,7 @@ include(WeirDrivers)
 # Bytes, numbers and files, in one thread: ThreadSanitizer has nothing to find there, and takes several times as long over it.
 set(weir_single_threaded
   test_codec_plan test_compressed_store
-  test_address_map test_arena test_arena_at test_arena_c test_arena_classes test_arena_random test_checksum test_defrag_planner test_detect
+  test_address_map test_arena test_arena_at test_arena_c test_arena_classes test_arena_random test_checksum test_cpu_share test_defrag_planner test_detect
   test_fx test_granule_ledger test_host_options test_link_cache test_mask test_memory_limit test_narrow test_pace test_packed test_plane_methods test_planes
   test_policy test_shared_line test_sparse test_topology test_topology_files test_topology_text fuzz_codec fuzz_policy
   test_cast test_given_up test_memory_profile test_residency_plan test_plan_upkeep test_program_log test_alignment test_program_walk
@@ -164,12 +180,14 @@ if(TARGET weir_static)
         weir_register_test(${name}.waits fuzz ${name} ${fuzz_arguments_on_vendors})
         set_tests_properties(${name}.waits PROPERTIES ENVIRONMENT
           "${weir_test_environment};${weir_environment_hip};WEIR_HIP_LOOKALIKE_VERSION=71400000;WEIR_TEST_MODE=strict")
+        weir_outer_if_sanitized(${name}.waits)
       endif()
       # Two cards whose driver keeps what the other imported: what is copied between them goes through the host.
       if("level_zero" IN_LIST weir_vendors)
         weir_register_test(${name}.cards fuzz ${name} ${fuzz_arguments_on_vendors})
         set_tests_properties(${name}.cards PROPERTIES ENVIRONMENT
           "${weir_test_environment};${weir_environment_level_zero};${weir_engine_environment_level_zero};WEIR_SIM_ZE=hold_us=200\;large_page=64K;WEIR_TEST_CARDS=apart;WEIR_TEST_MODE=strict")
+        weir_outer_if_sanitized(${name}.cards)
       endif()
     endif()
   endforeach()
@@ -223,6 +241,10 @@ function(weir_register_with_full_channels name)
     weir_register_test(${name}.cuda.depth_${depth} abi ${name})
     set_tests_properties(${name}.cuda.depth_${depth} PROPERTIES
       ENVIRONMENT "${weir_test_environment};${weir_environment_cuda};WEIR_TEST_MODE=strict;WEIR_TEST_MACHINE=channel_depth=${depth}")
+    # Who waits for a channel that is full is a thread: ThreadSanitizer's affair.
+    if(NOT WEIR_SANITIZE STREQUAL thread)
+      weir_outer_if_sanitized(${name}.cuda.depth_${depth})
+    endif()
   endforeach()
 endfunction()
 if(TARGET weir)

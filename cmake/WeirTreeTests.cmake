@@ -24,6 +24,7 @@ if(weir_vendors AND TARGET bench_device AND TARGET weir_command AND NOT WEIR_SAN
   weir_register_test(gpu_check_simulated tool ${Python3_EXECUTABLE} ${scripts}/gpu-check --simulated --quick
     --tree ${CMAKE_BINARY_DIR} --json ${CMAKE_BINARY_DIR}/gpu_check_simulated.json)
   set_tests_properties(gpu_check_simulated PROPERTIES TIMEOUT 600)  # its own limit is less
+  weir_outer(gpu_check_simulated)
   # A device that another process keeps busy: each barrier takes longer than a query of a shared list waits for it.
   if(TARGET weir_backend_level_zero AND NOT WEIR_SANITIZE)
     weir_register_test(conformance_level_zero_slow conformance weir_conformance $<TARGET_FILE:weir_backend_level_zero>
@@ -148,6 +149,9 @@ if(TARGET weir_conformance)
       weir_conformance_run(${name} weir_backend_${vendor} "${options_${kind}}")
       set_tests_properties(${name} PROPERTIES ENVIRONMENT
         "${weir_test_environment};${weir_environment_${vendor}};WEIR_SIM=devices=2\;memory=256M\;mode=strict\;links=nvlink;WEIR_SIM_ZE=tiles=2")
+      if(NOT vendor STREQUAL cuda AND (WEIR_SANITIZE OR kind STREQUAL bare))
+        weir_outer(${name})
+      endif()
     endforeach()
   endforeach()
   # Simulated machines of more devices, of many GiB, and on a fabric.

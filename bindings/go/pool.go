@@ -47,7 +47,7 @@ type PoolOptions struct {
 	WatermarkLowPermille  int           // thousandths of the device budget
 	WatermarkHighPermille int           // likewise
 	EvictWait             time.Duration // how long an eviction may wait for released work
-	Policy                string
+	Policy                string // "auto" or "lru-window"; "" = "auto" in pools that are large enough (docs/policies.md), else "lru-window"
 	Name                  string // for logs and snapshots
 	Codec                 string // of compressed blocks
 	CompressThreads       int
@@ -56,7 +56,7 @@ type PoolOptions struct {
 	RecompressIdle        time.Duration
 	RebalanceRate         uint64 // bytes a second; None = never by itself
 	RecordBudget          uint64 // bytes of the pool's own records for buffers to be made; 0 = 1/64 of the machine's memory
-	PolicyMemory          uint64 // bytes for what the policy "auto" learns, at least 2 MiB; 0 = 32 MiB
+	PolicyMemory          uint64 // bytes for what the policy "auto" learns, at least 2 MiB; 0 = 32 MiB, or a quarter of RecordBudget
 	PolicyCPUPercent      int    // of one CPU, that "auto" may use to learn and plan; 0 = 10
 }
 

@@ -4,8 +4,8 @@
 // for. Costs one relaxed load where no test listens; never placed on the hit path, never reached with a lock held.
 #pragma once
 
+#include <array>
 #include <atomic>
-#include <cstdint>
 #include <thread>
 
 namespace weir {
@@ -14,27 +14,47 @@ class SeqPoints {
  public:
   using Hook = void (*)(void *user, const char *point);
 
-  /// No thread is in the listener before when this returns: it may go. Not called by a listener.
+  /// In the place of whoever listened: threads that are in his hook stay there.
   void listen(Hook hook, void *user) noexcept {
-    hook_.store(nullptr);
-    while (inside_.load() != 0) std::this_thread::yield();
-    user_.store(user, std::memory_order_relaxed);
+    user_.store(nullptr);
     hook_.store(hook);
+    user_.store(user);
+  }
+  /// He listens no more, and no thread is in his hook when this returns: he may go. Not called by a hook.
+  void leave(void *user) noexcept {
+    if (user_.load() == user) {
+      user_.store(nullptr);
+      hook_.store(nullptr);
+    }
+    for (const Inside &place : inside_)
+      while (place.user.load() == user) std::this_thread::yield();
   }
   void at(const char *point) const {
     if (hook_.load(std::memory_order_relaxed) != nullptr) tell(point);
   }
 
  private:
+  struct Inside {
+    std::atomic<bool> taken{false};
+    std::atomic<void *> user{nullptr};  ///< in whose hook the thread is
+  };
   void tell(const char *point) const {
-    ++inside_;
-    if (Hook hook = hook_.load()) hook(user_.load(std::memory_order_relaxed), point);
-    --inside_;
+    for (Inside &place : inside_) {
+      if (place.taken.exchange(true)) continue;
+      void *const user = user_.load();
+      place.user.store(user);
+      // He may have left before he could see that.
+      if (Hook hook = hook_.load(); hook != nullptr && user != nullptr && user_.load() == user)
+        hook(user, point);
+      place.user.store(nullptr);
+      place.taken.store(false);
+      return;
+    }
   }
 
   std::atomic<Hook> hook_{nullptr};
   std::atomic<void *> user_{nullptr};
-  mutable std::atomic<uint32_t> inside_{0};  ///< threads that may be in the listener
+  mutable std::array<Inside, 64> inside_;  ///< more threads at once are not told
 };
 
 }  // namespace weir

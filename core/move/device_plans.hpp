@@ -68,6 +68,7 @@ struct Learned : Followed {
   void tell_trust(Events &events, uint8_t place) noexcept WEIR_HELD;
 
   policy::LearnedForecast forecast;
+  uint64_t number = 0;                         ///< no other of the pool's has it
   bool trusts = false;                         ///< what was told last
   std::pmr::vector<uint64_t> last_use;         ///< by part, operations
   std::pmr::vector<policy::ObservedUse> uses;  ///< of the operation that is being observed

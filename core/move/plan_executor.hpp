@@ -172,6 +172,7 @@ class PlanExecutor final : public Task, private lease::Observer {
   uint64_t rest_ns_ WEIR_GUARDED = least_rest_ns;       ///< until there is something new to learn
   CpuShare share_ WEIR_GUARDED;                         ///< of the planner's thread
   bool stands_back_ WEIR_GUARDED = false;               ///< it is used up
+  uint64_t learners_ WEIR_GUARDED = 0;                  ///< so many have been there
   size_t sharers_ WEIR_GUARDED = 0;             ///< learners that the memory for them is divided by
   uint64_t no_learner_until_ WEIR_GUARDED = 0;  ///< ns: there was no memory for one
   bool untold_ WEIR_GUARDED = false;            ///< a buffer was born while nobody learned

@@ -88,6 +88,7 @@ void PlanExecutor::make_learner(Releasable &lock, PoolDevice &device, bool late)
     return;
   }
   if (late) tell_living(page_, lease_, device, *fresh);
+  fresh->number = ++learners_;
   devices_[device.place].learned = std::move(fresh);
 }
 
@@ -114,15 +115,16 @@ size_t PlanExecutor::drain(Releasable &lock) {
   if (!lease_.log.on()) return 0;
   const uint64_t asked = asked_;
   size_t learned = 0;
+  bool whole = true;
   // What comes after this look waits for the next one, which makes learners for it: without one it would be drained and lost.
   const bool any = !lease_.log.empty();
   if (any) have_learners(lock);
   lock.unlocked([&] {
     env_.sync.points.at("log.looked");
-    if (any) (void)if_memory([&] { learned = lease_.log.drain(*this, most_learned); });
+    if (any) whole = if_memory([&] { learned = lease_.log.drain(*this, most_learned); });
   });
-  if (learned < most_learned) answer(asked);
-  if (learned != 0)
+  if (whole && learned < most_learned) answer(asked);
+  if (learned != 0 || !whole)
     rest_ns_ = least_rest_ns;
   else if (rest_ns_ < usual_rest_ns)
     rest_ns_ = std::min(2 * rest_ns_, usual_rest_ns);

@@ -15,19 +15,21 @@ namespace {
 /// Operations copied while the lock is held.
 constexpr uint32_t copied_at_once = 128;
 /// For the planner's thread.
-constexpr uint64_t most_wait_ns = 1'000'000'000;
+constexpr std::chrono::seconds most_wait{1};
 
 }  // namespace
 
 void PlanExecutor::catch_up() {
   Locked lock(env_.sync.lock);
   const uint64_t asked = ++asked_;
-  const uint64_t until = env_.now_ns() + most_wait_ns;
-  while (answered_ < asked && !env_.sync.lock.stopping()) {
-    const uint64_t now = env_.now_ns();
-    if (now >= until) return;
+  using Time = std::chrono::
+      steady_clock;  // it is threads that are waited for, not what is on the pool's clock
+  const Time::time_point until = Time::now() + most_wait;
+  // Who learns nothing now, since the share is used up, will pass over what there is. A pool that ends tells nobody here.
+  constexpr std::chrono::milliseconds look_again{50};
+  while (answered_ < asked && !stands_back_ && !env_.sync.lock.stopping() && Time::now() < until) {
     wake();
-    caught_up_.wait_for(lock, std::chrono::nanoseconds(until - now));
+    caught_up_.wait_for(lock, look_again);
   }
 }
 
@@ -40,15 +42,25 @@ void PlanExecutor::save(policy::SavedProgram *program, uint64_t most_bytes) {
   program->logs.reserve(places);
   for (size_t place = 0; place < places; ++place) {
     policy::LogSaver saver(program->logs.emplace_back(env_.memory), env_.memory);
-    bool begun = false;
+    uint64_t copied = 0;  // the number of whose log that is
+    bool replaced = false;
     const auto copy_some = [&] {
       const Locked lock(env_.sync.lock);
       const Learned *own = learner_of(static_cast<uint8_t>(place));
-      if (own == nullptr) return false;
-      if (!std::exchange(begun, true)) saver.begin(own->forecast.log(), most_bytes / places);
-      return saver.copy(own->forecast.log(), copied_at_once);
+      const uint64_t number = own != nullptr ? own->number : 0;
+      if (copied == 0 && number != 0) {
+        saver.begin(own->forecast.log(), most_bytes / places);
+        copied = number;
+      }
+      replaced = number != copied;
+      return number != 0 && !replaced && saver.copy(own->forecast.log(), copied_at_once);
     };
-    while (copy_some()) saver.make_room();
+    while (copy_some()) {
+      saver.make_room();
+      env_.sync.points.at("save");
+    }
+    // A device has come or gone, and all begin anew: what they knew is forgotten.
+    if (replaced) program->logs.back() = policy::SavedLog(env_.memory);
   }
   while (!program->logs.empty() && program->logs.back().operations.empty())
     program->logs.pop_back();
@@ -106,6 +118,7 @@ Status PlanExecutor::replace_learned(std::span<Owned<Learned>> fresh, size_t sha
     if (fresh[place] == nullptr) continue;
     // No plan was made of it: nobody has it in hand.
     std::swap(devices_[place].learned, fresh[place]);
+    devices_[place].learned->number = ++learners_;
     tell_living(page_, lease_, *page_.devices[place], *devices_[place].learned);
   }
   return {};

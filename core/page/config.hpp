@@ -42,7 +42,7 @@ struct EngineConfig {
   /// requests of a program at work, and are little to whoever waits for the memory.
   uint64_t idle_grace_ns = 10'000'000'000;
   uint64_t evict_wait_ns = 10'000'000'000;
-  const char *policy = nullptr;
+  const char *policy = "lru-window";
   bool plans = false;  ///< the policy carries out plans of what is to come
   /// What streams acquire is logged for who learns from it (core/lease/use_log.hpp).
   struct Learning {

@@ -208,17 +208,21 @@ class LruWindow final : public Policy {
 
   uint64_t take_disposable(const Wanted &wanted, std::pmr::vector<PageRef> *victims) {
     uint64_t found = 0;
-    std::erase_if(disposable_, [&](const PageRef &page) {
+    if (wanted.dirty_only) return found;
+    auto kept = disposable_.begin(), next = kept;
+    for (; next != disposable_.end() && found < wanted.bytes && room_for_victims(*victims);
+         ++next) {
       PageInfo info;
-      if (!view_.describe(page, &info) || !info.disposable) return true;
-      if (found >= wanted.bytes || !room_for_victims(*victims) || wanted.dirty_only ||
-          !counts_for(info, wanted) || !info.evictable || info.dead_since >= wanted.dead_before ||
-          (wanted.clean_only && info.borrowed && info.dirty))
-        return false;
-      victims->push_back(page);
+      if (!view_.describe(*next, &info) || !info.disposable) continue;
+      if (!counts_for(info, wanted) || !info.evictable || info.dead_since >= wanted.dead_before ||
+          (wanted.clean_only && info.borrowed && info.dirty)) {
+        *kept++ = *next;
+        continue;
+      }
+      victims->push_back(*next);
       found += info.bytes;
-      return true;
-    });
+    }
+    disposable_.erase(kept, next);
     return found;
   }
 

@@ -77,7 +77,7 @@ class Planned final : public Policy {
 }  // namespace
 
 Owned<Policy> make_policy(const char *name, View &view, std::pmr::memory_resource *memory) {
-  if (name == nullptr || std::strcmp(name, "lru-window") == 0) return make_lru_window(view, memory);
+  if (std::strcmp(name, "lru-window") == 0) return make_lru_window(view, memory);
   if (std::strcmp(name, "auto") == 0)
     return adopt_as<Policy>(make_owned<Planned>(memory, view, memory));
   return {};

@@ -94,7 +94,7 @@ class Policy {
   virtual GivenUp *given_up() noexcept { return nullptr; }
 };
 
-/// Policies by name; nullptr if there is none. The view outlives the policy. NULL and "lru-window" name the same.
+/// Policies by name; nullptr if there is none. The view outlives the policy.
 Owned<Policy> make_policy(const char *name, View &view, std::pmr::memory_resource *memory);
 
 }  // namespace weir::policy

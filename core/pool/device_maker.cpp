@@ -74,8 +74,6 @@ Status DeviceMaker::make(const page::EngineConfig::DeviceBudget &budget, uint8_t
                                                fresh->memory.mapper());
   fresh->view = adopt_as<View>(make_owned<DeviceView>(env_.memory, *this, *fresh));
   fresh->policy = make_policy(env_.config.policy, *fresh->view, env_.memory);
-  if (fresh->policy == nullptr)
-    return fail(WEIR_ERROR_INVALID_ARGUMENT, "there is no policy \"%s\"", env_.config.policy);
   fresh->memory.mapper().stay_near(env_.config.nodes, fresh->node);
   WEIR_TRY(fresh->memory.mapper().start());
   WEIR_TRY(fresh->streams.open(env_.streams, device, this));

@@ -4,6 +4,8 @@
 
 #include "core/pool/engine.hpp"
 
+#include "core/pool/usable_bytes.hpp"
+
 #include <algorithm>
 
 namespace weir::pool {
@@ -142,9 +144,9 @@ Status Engine::start(page::EngineConfig config) {
   if (config_.learning.on && config_.background && (plannable || !config_.plans)) {
     // What is smaller is not worth a plan: all of it stays.
     constexpr uint64_t share = 65536;
-    uint64_t budget = 0;
-    for (const auto &device : pages_.devices) budget += device->memory.budget();
-    leases_.log.start(budget / share);
+    UsableBytes budgets;
+    for (const auto &device : pages_.devices) budgets.add(device->device, device->memory.budget());
+    leases_.log.start(budgets.all() / share);
   }
   const uint32_t node = services_.homes.common_node();
   services_.cpu.start(config_.nodes, node);

@@ -4,6 +4,8 @@
 
 #include "core/pool/pool.hpp"
 
+#include "core/pool/usable_bytes.hpp"
+
 #include "core/base/descriptor.hpp"
 #include "core/base/grow.hpp"
 #include "core/base/signals.hpp"
@@ -164,8 +166,17 @@ Status Pool::read_policy(const weir_pool_desc &desc, page::EngineConfig *config)
   if (desc.policy_cpu_percent > 100)
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "policy_cpu_percent is %u, not 1 to 100, or 0",
                 desc.policy_cpu_percent);
-  config->policy = desc.policy;
-  config->plans = desc.policy != nullptr && std::strcmp(desc.policy, "auto") == 0;
+  // Where there is little, learning takes more than it can save.
+  constexpr uint64_t worth_learning = uint64_t{64} << 20U;
+  UsableBytes budgets;
+  for (const auto &each : config->devices) budgets.add(*each.device, each.budget);
+  const bool worth = budgets.all() >= worth_learning;
+  const bool can = config->background && config->record_budget / 4 >= usual_memory;
+  // Devices that come later are made with this name: it is none of the caller's.
+  config->plans = desc.policy != nullptr ? std::strcmp(desc.policy, "auto") == 0 : worth && can;
+  config->policy = config->plans ? "auto" : "lru-window";
+  if (desc.policy != nullptr && std::strcmp(desc.policy, config->policy) != 0)
+    return fail(WEIR_ERROR_INVALID_ARGUMENT, "there is no policy \"%s\"", desc.policy);
   config->learning.memory =
       desc.policy_memory != 0
           ? desc.policy_memory
@@ -174,11 +185,7 @@ Status Pool::read_policy(const weir_pool_desc &desc, page::EngineConfig *config)
   constexpr uint32_t usual_percent = 10;
   const uint32_t percent = desc.policy_cpu_percent != 0 ? desc.policy_cpu_percent : usual_percent;
   config->learning.cpu_percent = config->background ? percent : 100;
-  // Where there is little, learning takes more than it can save.
-  constexpr uint64_t worth_learning = uint64_t{64} << 20U;
-  uint64_t budgets = 0;
-  for (uint32_t i = 0; i < desc.device_count; ++i) budgets += desc.devices[i].budget;
-  config->learning.on = context_.learns || (config->plans && budgets >= worth_learning);
+  config->learning.on = context_.learns || (config->plans && worth);
   return {};
 }
 

@@ -77,7 +77,8 @@ struct Setup {
   uint64_t page_granules = 1;  ///< of which a page of the pool is
   const char *policy = nullptr;
   uint64_t policy_memory = 0;
-  uint32_t policy_cpu_percent = 0;
+  uint32_t policy_cpu_percent =
+      0;  ///< 0: no limit, so that what is learned depends on no machine's speed
   void (*before_pool)(weir_context context) = nullptr;
 };
 
@@ -123,7 +124,7 @@ struct World {
     desc.rebalance_bytes_per_second = setup.rebalance_bytes_per_second;
     desc.policy = setup.policy;
     desc.policy_memory = setup.policy_memory;
-    desc.policy_cpu_percent = setup.policy_cpu_percent;
+    desc.policy_cpu_percent = setup.policy_cpu_percent != 0 ? setup.policy_cpu_percent : 100;
     if (setup.before_pool != nullptr) setup.before_pool(context);
     ok(weir_pool_create(context, &desc, &pool));
   }

@@ -13,9 +13,11 @@ using namespace weir::test;
 
 constexpr uint64_t worth_learning = uint64_t{64} << 20;
 constexpr uint64_t page = uint64_t{64} << 10;
+constexpr uint64_t enough_records = uint64_t{128} << 20;
 
 weir_pool pool_of(weir_context context, const char *policy = "auto", uint64_t flags = 0,
-                  uint64_t budget = worth_learning, uint64_t page_size = page, uint32_t count = 1) {
+                  uint64_t budget = worth_learning, uint64_t page_size = page, uint32_t count = 1,
+                  uint64_t record_budget = enough_records) {
   const weir_pool_device devices[] = {{0, 0, budget, {0, 0}}, {1, 0, budget, {0, 0}}};
   weir_pool_desc desc = WEIR_POOL_DESC_INIT;
   desc.device_count = count;
@@ -24,6 +26,7 @@ weir_pool pool_of(weir_context context, const char *policy = "auto", uint64_t fl
   desc.host_budget = uint64_t{4} << 20;
   desc.page_size = desc.large_page_size = page_size;
   desc.policy = policy;
+  desc.record_budget = record_budget;
   desc.policy_cpu_percent = 100;  // so that all is learned, however slow the machine is
   weir_pool pool = nullptr;
   ok(weir_pool_create(context, &desc, &pool));
@@ -117,13 +120,18 @@ void what_learns_nothing_says_why(void **) {
     const char *policy;
     uint64_t flags, budget;
     const char *why;
+    uint64_t record_budget = enough_records;
   } pools[] = {
       {"lru-window", 0, worth_learning, "\"auto\""},
       {"auto", WEIR_POOL_NO_BACKGROUND, worth_learning, "WEIR_POOL_NO_BACKGROUND"},
       {"auto", 0, worth_learning - page, "64 MiB"},
+      {nullptr, 0, worth_learning - page, "\"auto\""},
+      {nullptr, WEIR_POOL_NO_BACKGROUND, worth_learning, "\"auto\""},
+      {nullptr, 0, worth_learning, "\"auto\"", enough_records - 1},
   };
   for (const auto &each : pools) {
-    const weir_pool pool = pool_of(site.context, each.policy, each.flags, each.budget);
+    const weir_pool pool =
+        pool_of(site.context, each.policy, each.flags, each.budget, page, 1, each.record_budget);
     uint64_t needed = 4242;
     expect_result(WEIR_ERROR_NOT_SUPPORTED, weir_pool_policy_save(pool, nullptr, 0, &needed));
     expect_message(each.why);
@@ -133,6 +141,36 @@ void what_learns_nothing_says_why(void **) {
     ok(weir_pool_destroy(pool));
   }
   site.close();
+}
+
+/// Without a policy's name, in one large enough; the budgets of all devices count, as far as there is memory for them.
+void a_pool_learns_by_itself(void **) {
+  Site site;
+  const struct {
+    uint64_t budget;
+    uint32_t count;
+  } pools[] = {{worth_learning, 1}, {worth_learning / 2, 2}, {WEIR_UNLIMITED, 2}};
+  for (const auto &each : pools) {
+    const weir_pool pool = pool_of(site.context, nullptr, 0, each.budget, page, each.count);
+    run_round(pool, site.stream);
+    (void)saved_after(pool, round_operations);
+    ok(weir_pool_destroy(pool));
+  }
+  site.close();
+}
+
+/// The name is the caller's, and is over when the pool is made; devices that come later have the same policy.
+void a_policy_s_name_is_looked_at_once(void **) {
+  for (const char *name : {"auto", "lru-window"}) {
+    Site site;
+    std::string text = name;
+    const weir_pool pool = pool_of(site.context, text.c_str());
+    text.assign(text.size(), '?');
+    const weir_pool_device other{1, 0, worth_learning, {0, 0}};
+    ok(weir_pool_add_device(pool, &other));
+    ok(weir_pool_destroy(pool));
+    site.close();
+  }
 }
 
 void arguments_that_are_none_are_refused(void **) {
@@ -375,6 +413,8 @@ void without_memory_nothing_is_changed(void **) {
 int main() {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(what_learns_nothing_says_why),
+      cmocka_unit_test(a_pool_learns_by_itself),
+      cmocka_unit_test(a_policy_s_name_is_looked_at_once),
       cmocka_unit_test(arguments_that_are_none_are_refused),
       cmocka_unit_test(a_capacity_that_is_too_small_writes_nothing),
       cmocka_unit_test(what_is_loaded_is_saved_again),

@@ -25,7 +25,7 @@ class Gate {
   }
   ~Gate() {
     open();
-    points_.listen(nullptr, nullptr);
+    points_.leave(this);
   }
   Gate(const Gate &) = delete;
   Gate &operator=(const Gate &) = delete;

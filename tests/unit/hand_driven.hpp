@@ -37,6 +37,7 @@ inline World learning(Setup setup) {
   setup.flags = 0;
   setup.before_pool = learn_by_test_clock;
   if (setup.policy == nullptr) setup.policy = "auto";
+  if (setup.policy_cpu_percent == 0) setup.policy_cpu_percent = 10;  // by its clock, that is
   test_clock.step = 0;
   test_clock.tick = 0;
   World world(setup);

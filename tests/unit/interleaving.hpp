@@ -105,7 +105,7 @@ class Stops {
     for (const char *point : points) states_[point] = State::armed;
     points_.listen(&Stops::arrive, this);
   }
-  ~Stops() { points_.listen(nullptr, nullptr); }
+  ~Stops() { points_.leave(this); }
   void await(const char *point) {
     std::unique_lock hold(mutex_);
     changed_.wait(hold, [&] { return states_[point] == State::standing; });

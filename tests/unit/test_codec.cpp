@@ -268,7 +268,7 @@ void recorded_data(void **) {
 void secrets_are_forgotten_by_several_threads_at_once(void **) {
   MethodContexts contexts(false);
   const auto forget = [&contexts] {
-    for (int i = 0; i < 3000; ++i) {
+    for (int i = 0; i < 300; ++i) {
       {
         const ContextPool<PlaneEncoder>::Loan one(contexts.plane_encoders);
         const ContextPool<PlaneEncoder>::Loan other(contexts.plane_encoders);

@@ -21,7 +21,7 @@ class Crowd {
   }
   ~Crowd() {
     open();
-    points_.listen(nullptr, nullptr);
+    points_.leave(this);
   }
   Crowd(const Crowd &) = delete;
   Crowd &operator=(const Crowd &) = delete;

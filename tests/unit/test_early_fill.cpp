@@ -24,7 +24,7 @@ class Order {
   explicit Order(World &world) : points_(engine_of(world).points) {
     points_.listen(&Order::arrive, this);
   }
-  ~Order() { points_.listen(nullptr, nullptr); }
+  ~Order() { points_.leave(this); }
   uint32_t out = 0;    ///< pages that have left
   uint32_t fills = 0;  ///< parts brought in
   uint32_t out_at_first_fill = 0;

@@ -50,6 +50,7 @@ struct IdleWorld : World {
     desc.host_budget = 64 * mib;
     desc.segment_size = 8 * mib;
     desc.idle_grace_ns = grace_ns;
+    desc.policy = "lru-window";  // nobody else reads the clock
     desc.flags = flags;
     desc.watermark_low_permille = 1;
     desc.watermark_high_permille = reserve;

@@ -25,7 +25,7 @@ class NthStop {
   NthStop(World &world, int64_t n) : points_(engine_of(world).points), left_(n) {
     points_.listen(&NthStop::arrive, this);
   }
-  ~NthStop() { points_.listen(nullptr, nullptr); }
+  ~NthStop() { points_.leave(this); }
   NthStop(const NthStop &) = delete;
   NthStop &operator=(const NthStop &) = delete;
 

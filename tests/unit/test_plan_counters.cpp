@@ -96,7 +96,6 @@ void each_operation_that_is_learned_from_counts_once(void **) {
                .host_pages = 256,
                .flags = 0,
                .policy = "auto",
-               .policy_cpu_percent = 100,
                .before_pool = learn});
   assert_int_equal(world.stats().policy_carries_plans, 0);
   Round round(world);

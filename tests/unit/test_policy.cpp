@@ -50,7 +50,7 @@ struct Pages final : View {
 struct Site {
   Pages pages;
   CountingMemory memory{std::pmr::new_delete_resource()};
-  Owned<Policy> policy = make_policy(nullptr, pages, &memory);
+  Owned<Policy> policy = make_policy("lru-window", pages, &memory);
 
   void come(uint32_t page) {
     pages.used[page] = ++pages.clock;

@@ -39,9 +39,11 @@ typedef struct weir_pool_desc {
   uint32_t watermark_low_permille;            /**< thousandths of the device budget kept free; below it background demotion starts (0 = 10) */
   uint32_t watermark_high_permille;           /**< ... and goes on until this many are free (0 = 30) */
   uint64_t evict_wait_ns;            /**< how long one eviction may wait for the fences of released work (0 = 10 s) */
-  const char *policy;                /**< NULL = "lru-window": what was used longest ago and is not announced goes first. "auto" learns what each stream
-                                          does, and evicts and brings back by a plan of what comes; policy_memory of host memory and more, and
-                                          two threads (docs/policies.md). Others: INVALID_ARGUMENT */
+  const char *policy;                /**< "auto" learns what each stream does, and evicts and brings back by a plan of what comes; policy_memory of
+                                          host memory and more, and two threads. "lru-window": what was used longest ago and is not announced
+                                          goes first. NULL: "auto" in a pool that is made with 64 MiB or more of device memory, a record_budget of
+                                          128 MiB or more, and threads (no WEIR_POOL_NO_BACKGROUND); else "lru-window" (docs/policies.md).
+                                          Others: INVALID_ARGUMENT */
   const char *name;                  /**< for logs and snapshots; NULL = "pool" */
   uint64_t compressed_budget;        /**< bytes of pageable host memory for compressed pages; 0 = no such tier */
   uint64_t storage_budget;           /**< bytes of spill files in all, preallocated by weir_pool_create; 0 = no such tier */

@@ -69,8 +69,9 @@ class Pool(Closable):
         from 32 MiB on).
 
     What leaves, and when:
-      policy: what decides which page goes (None: "lru-window"; "auto" learns what the program does).
-      policy_memory: host memory for what "auto" learns, at least "2M" (0: "32M").
+      policy: what decides which page goes ("auto": by what it has learned of the program; "lru-window": what was used longest ago;
+        None: "auto" in pools that are large enough, see docs/policies.md, else "lru-window").
+      policy_memory: host memory for what "auto" learns, at least "2M" (0: "32M", or a quarter of record_budget).
       policy_cpu_percent: how much of one CPU "auto" may use to learn and plan (0: 10).
       name_operations: an acquire without `operation` is named by the function that asks for it (None: unless the policy is said to
         be "lru-window", which looks at no names). May be set later: `pool.name_operations = False`.

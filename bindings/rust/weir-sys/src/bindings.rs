@@ -1396,9 +1396,11 @@ page_size, at most 1 GiB. More than a device's budget: one class only, told by a
     pub watermark_high_permille: u32,
     /// how long one eviction may wait for the fences of released work (0 = 10 s)
     pub evict_wait_ns: u64,
-    /**NULL = "lru-window": what was used longest ago and is not announced goes first. "auto" learns what each stream
-does, and evicts and brings back by a plan of what comes; policy_memory of host memory and more, and
-two threads (docs/policies.md). Others: INVALID_ARGUMENT*/
+    /**"auto" learns what each stream does, and evicts and brings back by a plan of what comes; policy_memory of
+host memory and more, and two threads. "lru-window": what was used longest ago and is not announced
+goes first. NULL: "auto" in a pool that is made with 64 MiB or more of device memory, a record_budget of
+128 MiB or more, and threads (no WEIR_POOL_NO_BACKGROUND); else "lru-window" (docs/policies.md).
+Others: INVALID_ARGUMENT*/
     pub policy: *const ::core::ffi::c_char,
     /// for logs and snapshots; NULL = "pool"
     pub name: *const ::core::ffi::c_char,

@@ -94,7 +94,8 @@ impl PoolOptions {
         self
     }
 
-    /// The eviction policy, "lru-window" unless told otherwise.
+    /// The eviction policy, "auto" or "lru-window". Without it: "auto" in pools that are large enough
+    /// (docs/policies.md), else "lru-window".
     pub fn policy(mut self, name: &str) -> PoolOptions {
         self.policy = Some(name.to_owned());
         self
@@ -176,7 +177,7 @@ impl PoolOptions {
         self
     }
 
-    /// Bytes of host memory for what the policy "auto" learns, at least 2 MiB. Without it 32 MiB.
+    /// Bytes of host memory for what the policy "auto" learns, at least 2 MiB. Without it 32 MiB, or a quarter of `record_budget`.
     pub fn policy_memory(mut self, bytes: u64) -> PoolOptions {
         self.desc.policy_memory = bytes;
         self
