@@ -17,7 +17,7 @@ inline Bytes saved(weir_pool pool) {
       bytes.resize(needed);
       return bytes;
     }
-    if (!bytes.empty()) assert_int_equal(result, WEIR_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(result, bytes.empty() ? WEIR_SUCCESS : WEIR_ERROR_INVALID_ARGUMENT);
     bytes.resize(needed + needed / 8);
   }
 }
