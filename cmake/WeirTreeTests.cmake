@@ -126,6 +126,7 @@ if(TARGET weir_conformance)
     # The second device, with what the first run has not: a large unit, and none of the freedoms of mapping and streams.
     weir_conformance_run(conformance_host_second weir_backend_host
       "memory=64M\;granule=16K\;granule_large=256K\;devices=2\;multi_map=0\;map_any_thread=0\;any_thread=0\;map_may_block=1\;map_part=0\;peer=0\;map_run=0" --device 1)
+    weir_outer_if_sanitized(conformance_host_bare conformance_host_second)
   endif()
   # What only shows on other machines: between more than two devices, in a crowd of them, and on ones of many GiB, of which next
   # to nothing is touched.
