@@ -14,6 +14,7 @@
 #include "core/move/device_plans.hpp"
 #include "core/move/plan.hpp"
 #include "core/move/plan_terms.hpp"
+#include "core/move/requests.hpp"
 #include "core/policy/given_up.hpp"
 #include "core/policy/hints.hpp"
 #include "core/policy/saved_program.hpp"
@@ -45,7 +46,7 @@ class PlanExecutor final : public Task, private lease::Observer {
         announcements_(announcements),
         devices_(env.memory),
         share_(*env.config.clock, env.config.learning.cpu_percent),
-        caught_up_(env.sync.lock),
+        catch_ups_(env.sync.lock),
         cleaner_(*this) {}
 
   Cleaner &cleaner() noexcept { return cleaner_; }
@@ -78,10 +79,9 @@ class PlanExecutor final : public Task, private lease::Observer {
                 policy::PageInfo *info) const noexcept WEIR_HELD;
 
   // ---- what was learned, saved and loaded (plan_saving.cpp): one call at a time ----
-  /// What has been logged so far is learned when this returns, or missed: where the share of the CPU is used up, or the planner's thread
-  /// is more than a second behind.
-  void catch_up() WEIR_NOT_HELD;
-  /// What has been learned on each device, the newest that fits so many bytes of records; names stay numbers. Throws std::bad_alloc.
+  /// What has been learned on each device, the newest that fits so many bytes of records; names stay numbers. All that has been logged
+  /// so far is learned first, unless the share of the CPU is used up, or the planner's thread is more than a second behind.
+  /// Throws std::bad_alloc.
   void save(policy::SavedProgram *program, uint64_t most_bytes) WEIR_NOT_HELD;
   /// Learns it, in the place of what was known; `names`: the numbers of its names here. INVALID_ARGUMENT: something has been learned
   /// from the pool's own streams. Throws std::bad_alloc with nothing changed.
@@ -136,10 +136,6 @@ class PlanExecutor final : public Task, private lease::Observer {
     rest_ns_ = least_rest_ns;
     env_.sync.work.notify_all();
   }
-  /// All that had been logged when `asked` was read is learned, or will never be.
-  void answer(uint64_t asked) noexcept WEIR_HELD {
-    if (std::exchange(answered_, std::max(answered_, asked)) < asked) caught_up_.notify_all();
-  }
   void note_followed() noexcept WEIR_HELD;
   /// One step's work, within the share.
   bool work(Releasable &lock) WEIR_HELD;
@@ -178,9 +174,8 @@ class PlanExecutor final : public Task, private lease::Observer {
   bool untold_ WEIR_GUARDED = false;            ///< a buffer was born while nobody learned
   bool lives_lost_ WEIR_GUARDED = false;        ///< births and deaths that nobody was told of
   Comparison comparison_ WEIR_GUARDED;          ///< of who is known to live, for that
-  uint64_t asked_ WEIR_GUARDED = 0, answered_ WEIR_GUARDED = 0;  ///< calls of catch_up()
-  PoolSignal caught_up_;                                         ///< answered_ has grown
-  uint8_t observed_ WEIR_GUARDED = 0;  ///< the place of the stream that was observed last
+  Requests catch_ups_ WEIR_GUARDED;             ///< that want all learned that is logged
+  uint8_t observed_ WEIR_GUARDED = 0;           ///< the place of the stream that was observed last
   Carrying carrying_ WEIR_GUARDED;
   Cleaner cleaner_;
 };

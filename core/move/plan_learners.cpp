@@ -113,7 +113,7 @@ bool PlanExecutor::compare_lives() noexcept {
 
 size_t PlanExecutor::drain(Releasable &lock) {
   if (!lease_.log.on()) return 0;
-  const uint64_t asked = asked_;
+  const uint64_t asked = catch_ups_.asked();
   size_t learned = 0;
   bool whole = true;
   // What comes after this look waits for the next one, which makes learners for it: without one it would be drained and lost.
@@ -123,7 +123,7 @@ size_t PlanExecutor::drain(Releasable &lock) {
     env_.sync.points.at("log.looked");
     if (any) whole = if_memory([&] { learned = lease_.log.drain(*this, most_learned); });
   });
-  if (whole && learned < most_learned) answer(asked);
+  if (whole && learned < most_learned) catch_ups_.answer(asked);
   if (learned != 0 || !whole)
     rest_ns_ = least_rest_ns;
   else if (rest_ns_ < usual_rest_ns)
@@ -137,7 +137,7 @@ size_t PlanExecutor::drain(Releasable &lock) {
 bool PlanExecutor::step(Releasable &lock) {
   if (share_.used_up()) {
     stand_back();
-    answer(asked_);
+    catch_ups_.answer(catch_ups_.asked());
     return false;
   }
   // What came meanwhile is old, and would be learned at the cost of what comes now.

@@ -16,27 +16,24 @@ namespace {
 constexpr uint32_t copied_at_once = 128;
 /// For the planner's thread.
 constexpr std::chrono::seconds most_wait{1};
+constexpr std::chrono::milliseconds look_again{50};
 
 }  // namespace
-
-void PlanExecutor::catch_up() {
-  Locked lock(env_.sync.lock);
-  const uint64_t asked = ++asked_;
-  using Time = std::chrono::
-      steady_clock;  // it is threads that are waited for, not what is on the pool's clock
-  const Time::time_point until = Time::now() + most_wait;
-  // Who learns nothing now, since the share is used up, will pass over what there is. A pool that ends tells nobody here.
-  constexpr std::chrono::milliseconds look_again{50};
-  while (answered_ < asked && !stands_back_ && !env_.sync.lock.stopping() && Time::now() < until) {
-    wake();
-    caught_up_.wait_for(lock, look_again);
-  }
-}
 
 void PlanExecutor::save(policy::SavedProgram *program, uint64_t most_bytes) {
   size_t places = 0;
   {
-    const Locked lock(env_.sync.lock);
+    // It is a thread that is waited for, not what is on the pool's clock.
+    using Time = std::chrono::steady_clock;
+    const Time::time_point until = Time::now() + most_wait;
+    Locked lock(env_.sync.lock);
+    const uint64_t request = catch_ups_.ask();
+    // Who learns nothing now, since the share is used up, will pass over what there is. A pool that ends tells nobody here.
+    while (!catch_ups_.answered(request) && !stands_back_ && !env_.sync.lock.stopping() &&
+           Time::now() < until) {
+      wake();
+      catch_ups_.wait_for(lock, look_again);
+    }
     places = devices_.size();
   }
   program->logs.reserve(places);

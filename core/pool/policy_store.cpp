@@ -37,7 +37,6 @@ Status PolicyStore::save(unsigned char *out, uint64_t capacity, uint64_t *needed
   WEIR_TRY(check_learns());
   const Guard turn(turns_);
   policy::SavedProgram program(env_.memory);
-  prefetcher_.plans()->catch_up();
   prefetcher_.plans()->save(&program, most_record_bytes);
   policy::name_operations(&program, lease_.operations.all(), most_name_bytes);
   const uint64_t bytes = policy::blob_bytes(program);
