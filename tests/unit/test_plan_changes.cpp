@@ -261,7 +261,7 @@ void the_device_of_a_plan_leaves_and_comes_back(void **) {
     there.steps(10);
   }
   assert_true(here.planned() && there.planned());
-  ok(weir_pool_remove_device(world.pool, 1, 0));
+  ok(weir_pool_remove_device(world.pool, 1, WEIR_INFINITE));
   here.look();
   assert_false(there.planned());
   // Its buffers are at home on the other one now, whose plan has them when they are used.

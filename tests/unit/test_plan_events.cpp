@@ -216,7 +216,7 @@ void a_plan_ends_with_its_device(void **) {
   Loop loop(world, 1);
   assert_true(loop.begin());
   told.check(1);
-  ok(weir_pool_remove_device(world.pool, 1, 0));
+  ok(weir_pool_remove_device(world.pool, 1, WEIR_INFINITE));
   learn_all(world);
   const std::vector<Event> events = told.take();
   assert_int_equal(events.size(), 1);
