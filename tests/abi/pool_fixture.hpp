@@ -77,8 +77,8 @@ struct Setup {
   uint64_t page_granules = 1;  ///< of which a page of the pool is
   const char *policy = nullptr;
   uint64_t policy_memory = 0;
-  uint32_t policy_cpu_percent =
-      0;  ///< 0: no limit, so that what is learned depends on no machine's speed
+  /// 0: no limit, so that what is learned depends on no machine's speed.
+  uint32_t policy_cpu_percent = 0;
   void (*before_pool)(weir_context context) = nullptr;
 };
 

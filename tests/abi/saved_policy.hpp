@@ -33,4 +33,14 @@ inline uint32_t operations_in(const Bytes &bytes, uint32_t log = 0) {
   return operations;
 }
 
+/// With all that has been done: so many operations. A save waits a second at most for the pool's thread, which on a slow machine may be
+/// further behind.
+inline Bytes saved_with(weir_pool pool, uint32_t operations, uint32_t log = 0) {
+  Bytes bytes = saved(pool);
+  for (int again = 0; again < 60 && operations_in(bytes, log) < operations; ++again)
+    bytes = saved(pool);
+  assert_int_equal(operations_in(bytes, log), operations);
+  return bytes;
+}
+
 }  // namespace weir::test

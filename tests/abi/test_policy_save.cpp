@@ -89,17 +89,10 @@ void run_round(weir_pool pool, weir_stream stream, weir_device home = 0) {
   ok(weir_stream_synchronize(stream));
 }
 
-/// All that has been done is in it.
-Bytes saved_after(weir_pool pool, uint32_t operations) {
-  Bytes bytes = saved(pool);
-  assert_int_equal(operations_in(bytes), operations);
-  return bytes;
-}
-
 Bytes learned_blob(Site &site, int rounds = 2) {
   const weir_pool pool = pool_of(site.context);
   for (int round = 0; round < rounds; ++round) run_round(pool, site.stream);
-  const Bytes bytes = saved_after(pool, static_cast<uint32_t>(rounds) * round_operations);
+  const Bytes bytes = saved_with(pool, static_cast<uint32_t>(rounds) * round_operations);
   ok(weir_pool_destroy(pool));
   return bytes;
 }
@@ -153,7 +146,7 @@ void a_pool_learns_by_itself(void **) {
   for (const auto &each : pools) {
     const weir_pool pool = pool_of(site.context, nullptr, 0, each.budget, page, each.count);
     run_round(pool, site.stream);
-    (void)saved_after(pool, round_operations);
+    (void)saved_with(pool, round_operations);
     ok(weir_pool_destroy(pool));
   }
   site.close();
@@ -193,7 +186,7 @@ void a_capacity_that_is_too_small_writes_nothing(void **) {
   Site site;
   const weir_pool pool = pool_of(site.context);
   run_round(pool, site.stream);
-  const Bytes whole = saved_after(pool, round_operations);
+  const Bytes whole = saved_with(pool, round_operations);
   uint64_t needed = 0;
   ok(weir_pool_policy_save(pool, nullptr, 0, &needed));
   assert_int_equal(needed, whole.size());
@@ -250,7 +243,7 @@ void what_has_acquired_is_not_loaded_into(void **) {
   ok(use(pool, site.stream, buffer, WEIR_DISCARD_WRITE, "up 0"));
   expect_result(WEIR_ERROR_INVALID_ARGUMENT, load(pool, bytes));
   expect_message("acquire");
-  assert_int_equal(operations_in(saved_after(pool, operations_in(bytes) + 1)),
+  assert_int_equal(operations_in(saved_with(pool, operations_in(bytes) + 1)),
                    operations_in(bytes) + 1);
   ok(weir_buffer_destroy(pool, buffer));
   ok(weir_pool_destroy(pool));
@@ -268,9 +261,8 @@ void devices_have_what_those_of_their_places_learned(void **) {
   run_round(two, site.stream);
   run_round(two, other, 1);
   run_round(two, other, 1);
-  const Bytes bytes = saved(two);
-  assert_int_equal(operations_in(bytes), round_operations);
-  assert_int_equal(operations_in(bytes, 1), 2 * round_operations);
+  (void)saved_with(two, round_operations);
+  const Bytes bytes = saved_with(two, 2 * round_operations, 1);
   ok(load(same, bytes));
   assert_true(saved(same) == bytes);
   ok(load(one, bytes));
