@@ -47,9 +47,9 @@ type PoolOptions struct {
 	WatermarkLowPermille  int           // thousandths of the device budget
 	WatermarkHighPermille int           // likewise
 	EvictWait             time.Duration // how long an eviction may wait for released work
-	Policy                string // "auto" or "lru-window"; "" = "auto" in pools that are large enough (docs/policies.md), else "lru-window"
-	Name                  string // for logs and snapshots
-	Codec                 string // of compressed blocks
+	Policy                string        // "auto" or "lru-window"; "" = "auto" in pools that are large enough (docs/policies.md), else "lru-window"
+	Name                  string        // for logs and snapshots
+	Codec                 string        // of compressed blocks
 	CompressThreads       int
 	CompressSharePercent  int // percent of a CPU
 	IdleGrace             time.Duration
