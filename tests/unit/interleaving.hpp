@@ -134,10 +134,14 @@ class Stops {
   std::map<std::string, State> states_;
 };
 
-/// Nothing of the pool's may be left once its buffers are gone.
+/// Nothing of the pool's may be left once its buffers are gone. What was on its way when its buffer was destroyed keeps its page until it
+/// has ended, and so does a page that the pool's own thread took just before the trim.
 inline void close_clean(World &world) {
+  pool::Engine &engine = reinterpret_cast<pool::Pool *>(world.pool)->engine();
+  engine.wait_idle();
   ok(trim_all(world));
-  const std::string wrong = reinterpret_cast<pool::Pool *>(world.pool)->engine().validate();
+  engine.wait_idle();
+  const std::string wrong = engine.validate();
   if (!wrong.empty()) print_error("%s\n", wrong.c_str());
   assert_true(wrong.empty());
   const weir_pool_stats stats = world.stats();
