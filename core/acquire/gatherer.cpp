@@ -121,8 +121,9 @@ Status Gatherer::gather(Releasable &lock, move::Plan &plan) {
   ++device.making_room;
   const AtEnd made_room([&]() WEIR_HELD {
     --device.making_room;
-    if (env_.config.background && device.memory.room() < device.memory.low_water())
-      env_.sync.work.notify_all();
+    if (!env_.config.background || device.memory.room() >= device.memory.low_water()) return;
+    env_.sync.wakes.evictor.notify_all();
+    env_.sync.wakes.prefetcher.notify_all();  // what was spilled may go to neighbours
   });
   uint32_t barren = 0;
   // Others may be faster to take what was made free: not for ever.

@@ -12,6 +12,24 @@
 
 namespace weir {
 
+/// What ends the rests of a pool's own threads, by what they do. Each is told alone: to wake and to find nothing to do takes two
+/// switches of a CPU, and calls that move bytes come thousands of times a second.
+struct Wakes {
+  explicit Wakes(PoolLock &lock) noexcept
+      : evictor(lock), prefetcher(lock), planner(lock), cleaner(lock), host_room(lock) {}
+  void all() noexcept WEIR_HELD {
+    for (PoolSignal *each : {&evictor, &prefetcher, &planner, &cleaner, &host_room})
+      each->notify_all();
+  }
+
+  PoolSignal
+      evictor;  ///< a device is short of room, memory may lie idle, HOST is to grow, a scrub is due
+  PoolSignal prefetcher;  ///< there is something to bring, or room for it
+  PoolSignal planner;     ///< something was acquired the slow way, or announced
+  PoolSignal cleaner;     ///< dirty pages were given up
+  PoolSignal host_room;   ///< HOST or COMPRESSED is short of room
+};
+
 struct Sync {
   /// Until something has changed, or the clock says so much (UINT64_MAX: never). TIMEOUT without a text; CANCELLED.
   Status await_change(Releasable &held, const std::atomic<bool> *cancelled, const Clock &clock,
@@ -19,7 +37,7 @@ struct Sync {
 
   PoolLock &lock;
   PoolSignal &changed;  ///< whatever somebody may wait for
-  PoolSignal &work;     ///< for the background threads
+  Wakes &wakes;
   const SeqPoints &points;
 };
 

@@ -86,13 +86,16 @@ class RecordRing {
 
 template <size_t words>
 void RecordRing<words>::fetch() noexcept {
-  std::copy(copy_.begin() + static_cast<ptrdiff_t>(begin_),
-            copy_.begin() + static_cast<ptrdiff_t>(end_), copy_.begin());
-  end_ -= begin_;
-  begin_ = 0;
   const uint64_t head = head_.load(std::memory_order_acquire);
   more_ = head != next_;
-  if (full() || !more_) return;
+  if (!more_) return;
+  if (begin_ >= capacity / 2 || end_ + 1 >= capacity) {  // else there is room behind
+    std::copy(copy_.begin() + static_cast<ptrdiff_t>(begin_),
+              copy_.begin() + static_cast<ptrdiff_t>(end_), copy_.begin());
+    end_ -= begin_;
+    begin_ = 0;
+  }
+  if (full()) return;
   const uint64_t from = std::max(next_, first_intact(head));
   const uint64_t to = std::min(head, from + (capacity - end_ - 1));  // less the one for a gap
   const size_t gap = end_++;

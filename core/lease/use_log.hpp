@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // UseLog: what the streams of a pool acquire, and which large buffers are created and destroyed in between, for one who learns from it. Written
-// where it happens, without waiting for anybody; read by drain(), on a thread of the pool's that holds no lock. Off, it takes no memory.
+// where it happens, without waiting for anybody; read by drain(), on a thread of the pool's. Off, it takes no memory.
 //
 // The order is that of a pool-wide number, the moment. It goes on at each birth and death, and when another thread acquires on a stream
 // than the one before. A use has the moment it found: what happened before it, as the program sees it, has none that is later, and of two
@@ -62,7 +62,7 @@ class UseLog {
   // ---- who reads: one thread at a time ----
   /// Tells what has come since, until that were `most` things or more; a thing is a use, a birth, a death or a beginning. Returns how many; less
   /// than `most`: that is all for now. Throws what the observer throws, and std::bad_alloc: the operation is missed.
-  size_t drain(Observer &observer, size_t most) WEIR_NOT_HELD;
+  size_t drain(Observer &observer, size_t most);
   /// The uses that have come so far are missed: the observer hears of it with each stream's next operation. What was born or has
   /// died is told as ever, as far as there was room for it.
   void skip_uses() noexcept;

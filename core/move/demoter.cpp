@@ -211,7 +211,7 @@ tier::UnitSlot Demoter::place_compressed(Releasable &lock, uint32_t client, uint
     const tier::UnitSlot slot = cold_.try_place(store, client, bytes);
     if (slot) {
       const bool low = store.room() < cold_.low_water(store.budget());
-      if (low && cold_.storage() != nullptr) env_.sync.work.notify_all();
+      if (low && cold_.storage() != nullptr) env_.sync.wakes.host_room.notify_all();
       return slot;
     }
     if (quota.limit() < size) break;

@@ -236,6 +236,8 @@ void Evictor::run(Releasable &lock, Drain &drain, const std::pmr::vector<PageRef
     }
   });
   env_.sync.changed.notify_all();
+  // What has come to HOST can be demoted only now.
+  if (others_.host_room.is_short()) env_.sync.wakes.host_room.notify_all();
   if (!drain.why) *why = drain.why;
   others_.losses.note(device, drain.why);
 }

@@ -25,7 +25,8 @@ Status HostRoom::take(Releasable &lock, uint32_t client, uint32_t node, uint64_t
     *slot = tiers_.try_slot(client, node, bytes, anywhere);
     if (*slot) {
       uint32_t wanting = numa::unknown;
-      if (is_short() || host.wants_growth(&wanting)) env_.sync.work.notify_all();
+      if (is_short()) env_.sync.wakes.host_room.notify_all();
+      if (host.wants_growth(&wanting)) env_.sync.wakes.evictor.notify_all();
       return {};
     }
     if (tiers_.sweep_retired()) continue;
@@ -219,7 +220,10 @@ bool HostRoom::step(Releasable &lock) {
 uint64_t HostRoom::rest_ns() noexcept {
   if (env_.config.host.follows) return look_every_ns;
   const uint64_t now = env_.now_ns(), retry = demoter_.retry_at_ns();
-  return retry > now ? retry - now : UINT64_MAX;
+  if (retry > now) return retry - now;
+  // Nothing could be demoted: what is leased, or on its way, may be soon.
+  constexpr uint64_t look_again_ns = 100'000'000;
+  return is_short() ? look_again_ns : UINT64_MAX;
 }
 
 bool HostRoom::keep_free(Releasable &lock) {

@@ -198,6 +198,9 @@ void PlanExecutor::end(PoolDevice &device, Followed &own, PlanEnd why) noexcept 
   own.end(env_.events, device, why);
   own.plan.clear();
   device.policy->given_up()->clear();
+  // What leaves and what comes is the policy's affair again.
+  env_.sync.wakes.evictor.notify_all();
+  env_.sync.wakes.prefetcher.notify_all();
 }
 
 void PlanExecutor::end_all(PlanEnd why) noexcept {
@@ -248,8 +251,12 @@ bool PlanExecutor::go_on(PoolDevice &device, Followed &own, policy::Forecast &fo
     give_up(device, own, *drop);
     worked = true;
   }
-  if (worked) own.blocked = false;
-  return worked;
+  if (!worked) return false;
+  own.blocked = false;
+  // Some of what is given up may have been in use until now.
+  if (device.policy->given_up()->any_dirty()) env_.sync.wakes.cleaner.notify_all();
+  if (device.memory.room() < device.memory.low_water()) env_.sync.wakes.evictor.notify_all();
+  return true;
 }
 
 /// Makes a plan where there is none, or goes on with the one there is. What is announced is better known than what was learned.
@@ -305,7 +312,13 @@ bool PlanExecutor::work(Releasable &lock) {
     }
   }
   note_followed();
-  if (worked) env_.sync.work.notify_all();
+  if (env_.sync.wakes.prefetcher.awaited()) {
+    policy::PrefetchRequest wanted;
+    if (next(&wanted)) {
+      devices_[wanted.place].asked = false;  // who is woken asks for it
+      env_.sync.wakes.prefetcher.notify_all();
+    }
+  }
   return worked;
 }
 
@@ -318,7 +331,8 @@ bool PlanExecutor::clean(Releasable &lock, PoolDevice &device) {
   if (cleaned == 0) return false;
   // By now it may be another plan, or none.
   if (Followed *plan = devices_[device.place].followed()) plan->blocked = false;
-  env_.sync.work.notify_all();
+  env_.sync.wakes.prefetcher.notify_all();
+  if (device.memory.room() < device.memory.low_water()) env_.sync.wakes.evictor.notify_all();
   return true;
 }
 

@@ -103,18 +103,19 @@ class PlanExecutor final : public Task, private lease::Observer {
   const char *name() const noexcept override { return "the planner's thread"; }
 
  private:
-  static constexpr size_t most_learned = 256;  ///< things that were logged, at a step
+  /// Things that were logged: at a step, and while the lock is held.
+  static constexpr size_t most_learned = 256, learned_at_once = 32;
   static constexpr uint64_t least_rest_ns = 100'000, usual_rest_ns = 50'000'000,
                             most_rest_ns = 1'000'000'000;
   enum class Look : uint8_t { wanted, passed, no_room };
 
   // ---- what is observed (lease::Observer), on the task's thread ----
-  void observe(const lease::ObservedOperation &operation) override WEIR_NOT_HELD;
-  void born(uint32_t buffer, uint64_t generation, uint64_t bytes) override WEIR_NOT_HELD;
-  void died(uint32_t buffer, uint64_t generation) override WEIR_NOT_HELD;
+  void observe(const lease::ObservedOperation &operation) override WEIR_HELD;
+  void born(uint32_t buffer, uint64_t generation, uint64_t bytes) override WEIR_HELD;
+  void died(uint32_t buffer, uint64_t generation) override WEIR_HELD;
   void began(const lease::ObservedStream &) override {}
-  void missed(const lease::ObservedStream &, uint64_t records) override WEIR_NOT_HELD;
-  void missed_lives(uint64_t records) override WEIR_NOT_HELD;
+  void missed(const lease::ObservedStream &, uint64_t records) override WEIR_HELD;
+  void missed_lives(uint64_t records) override WEIR_HELD;
 
   PoolDevice *device_of(const StreamState &state) noexcept WEIR_HELD;
   DevicePlans &have(const PoolDevice &device) WEIR_HELD;
@@ -130,11 +131,12 @@ class PlanExecutor final : public Task, private lease::Observer {
   bool compare_lives() noexcept WEIR_HELD;
   /// Some of what has been logged goes to the learners. Returns how many things it was; 0: that is all for now. Drops the lock.
   size_t drain(Releasable &lock) WEIR_HELD;
-  /// Something has been acquired that was no hit: there is more to come, and the caller waits for copies, most likely.
+  /// Something has been acquired the slow way: there is more to come, and the caller waits for copies, most likely.
   void wake() noexcept WEIR_HELD {
-    if (rest_ns_ == least_rest_ns) return;  // it looks soon
+    // It would do nothing now, and looks as soon as it may.
+    if (stands_back_ || (share_.rests() && rest_ns_ == least_rest_ns)) return;
     rest_ns_ = least_rest_ns;
-    env_.sync.work.notify_all();
+    env_.sync.wakes.planner.notify_all();
   }
   void note_followed() noexcept WEIR_HELD;
   /// One step's work, within the share.

@@ -119,10 +119,14 @@ size_t PlanExecutor::drain(Releasable &lock) {
   // What comes after this look waits for the next one, which makes learners for it: without one it would be drained and lost.
   const bool any = !lease_.log.empty();
   if (any) have_learners(lock);
-  lock.unlocked([&] {
-    env_.sync.points.at("log.looked");
-    if (any) whole = if_memory([&] { learned = lease_.log.drain(*this, most_learned); });
-  });
+  lock.unlocked([&] { env_.sync.points.at("log.looked"); });
+  for (bool more = any; more && learned < most_learned && !env_.sync.lock.stopping();) {
+    size_t some = 0;
+    whole = if_memory([&]() WEIR_HELD { some = lease_.log.drain(*this, learned_at_once); });
+    learned += some;
+    more = whole && some >= learned_at_once;
+    if (more) lock.unlocked([] {});  // for who comes meanwhile
+  }
   if (whole && learned < most_learned) catch_ups_.answer(asked);
   if (learned != 0 || !whole)
     rest_ns_ = least_rest_ns;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What streams do, told to the forecasts that learn from it. On the planner's thread, which holds no lock between two operations.
+// What streams do, told to the forecasts that learn from it. On the planner's thread.
 
 #include "core/move/plan_executor.hpp"
 
@@ -9,7 +9,6 @@
 namespace weir::move {
 
 void PlanExecutor::observe(const lease::ObservedOperation &operation) {
-  const Locked lock(env_.sync.lock);
   const StreamState *state = lease_.states.find(operation.stream.slot);
   PoolDevice *device = state != nullptr ? device_of(*state) : nullptr;
   if (device == nullptr) return;
@@ -68,7 +67,6 @@ void PlanExecutor::describe(const Region &region, uint8_t place,
 }
 
 void PlanExecutor::born(uint32_t buffer, uint64_t generation, uint64_t bytes) {
-  const Locked lock(env_.sync.lock);
   // Of one that has died since, nobody knows where it was: where something was observed last.
   const bool lives = page_.buffers.hot(buffer).lives(generation);
   const uint8_t home = lives ? page_.buffers.target(buffer).region->home : observed_;
@@ -84,18 +82,15 @@ void PlanExecutor::born(uint32_t buffer, uint64_t generation, uint64_t bytes) {
 
 // A stream finds its place again, and what is not known of is not planned for.
 void PlanExecutor::missed(const lease::ObservedStream &, uint64_t records) {
-  const Locked lock(env_.sync.lock);
   env_.events.tell(What::unlearned, records);
 }
 
 void PlanExecutor::missed_lives(uint64_t records) {
-  const Locked lock(env_.sync.lock);
   env_.events.tell(What::unlearned, records);
   lives_lost_ = true;
 }
 
 void PlanExecutor::died(uint32_t buffer, uint64_t) {
-  const Locked lock(env_.sync.lock);
   for (const DevicePlans &plans : devices_) {
     if (plans.learned == nullptr) continue;
     const uint32_t part = plans.learned->cast.of(buffer);

@@ -48,7 +48,7 @@ Status Prefetcher::announce(Stream &stream, const weir_operation *operations, si
   for (size_t i = 0; replace && i < old; ++i) consume(*state);
   state->set_way(StreamState::announced, announcements_.count(stream.slot) != 0);
   if (plans_ != nullptr) plans_->note_announced(*state, count, replace && old != 0);
-  env_.sync.work.notify_all();
+  wake_for(*state);
   return {};
 }
 
@@ -88,10 +88,20 @@ Status Prefetcher::read_operation(const weir_operation &from, size_t number,
 }
 
 void Prefetcher::note_acquire(StreamState &state, const Plan &set) {
-  if (hints_.retry()) env_.sync.work.notify_all();
+  if (hints_.retry()) env_.sync.wakes.prefetcher.notify_all();
   const bool announced = state.has_announced();
   if (announced) consume(state);
   if (plans_ != nullptr) plans_->note_acquire(state, announced, set);
+  if (announced) wake_for(state);
+}
+
+/// Wakes the lanes if they rest and what the stream has announced has something for them.
+void Prefetcher::wake_for(StreamState &state) {
+  if (!env_.sync.wakes.prefetcher.awaited()) return;
+  PrefetchRequest request{};
+  if (!next_announced(state, &request)) return;
+  announcements_.untake(request.slot, request.number, request.use);
+  env_.sync.wakes.prefetcher.notify_all();
 }
 
 /// The stream's next announced operation is over.
@@ -99,7 +109,13 @@ void Prefetcher::consume(StreamState &state) {
   const uint32_t slot = state.stream->slot;
   announcements_.consume(slot);
   state.set_way(StreamState::announced, announcements_.count(slot) != 0);
-  env_.sync.work.notify_all();
+  // Pages that were needed too soon to be evicted may not be so any more.
+  if (refused_) env_.sync.wakes.prefetcher.notify_all();
+  if (std::ranges::any_of(page_.devices, [](const auto &device) {
+        return device->vmm() && device->open() &&
+               device->memory.room() < device->memory.low_water();
+      }))
+    env_.sync.wakes.evictor.notify_all();
 }
 
 void Prefetcher::forget_stream(StreamState &state) noexcept {
@@ -108,30 +124,34 @@ void Prefetcher::forget_stream(StreamState &state) noexcept {
   if (plans_ != nullptr) plans_->forget_stream(state);
 }
 
-/// The next use worth bringing in, within the first operations announced on any stream.
-bool Prefetcher::next_announced(PrefetchRequest *request) {
-  for (const auto &state : lease_.states.all()) {
-    if (state->device == nullptr) continue;
-    const auto device = std::ranges::find_if(page_.devices, [&](const auto &each) {
-      return each->device.id == state->device->id && !each->gone();
-    });
-    if (device == page_.devices.end()) continue;
-    const uint8_t place = (*device)->place;
-    if (plans_ != nullptr && plans_->plans_announced(place)) continue;
-    const uint32_t slot = state->stream->slot;
-    for (auto next = announcements_.take(slot); next; next = announcements_.take(slot)) {
-      const policy::AnnouncedUse &use = next->use;
-      constexpr uint64_t needless = Word::closing | Word::resident | Word::virgin;
-      if (!page_.buffers.hot(use.buffer).lives(use.generation, needless)) continue;
-      const Region &region = *page_.buffers.target(use.buffer).region;
-      if (region.is.slab && region.home != place) continue;
-      *request = PrefetchRequest{use.buffer, use.generation, use.begin,   use.end,      use.mode,
-                                 place,      slot,           next->index, next->number, use.remote};
-      request->bytes = bytes_of(*request, true);
-      return true;
-    }
+/// The next use worth bringing in, within the first operations announced on the stream. It is taken.
+bool Prefetcher::next_announced(const StreamState &state, PrefetchRequest *request) {
+  if (state.device == nullptr) return false;
+  const auto device = std::ranges::find_if(page_.devices, [&state](const auto &each) {
+    return each->device.id == state.device->id && !each->gone();
+  });
+  if (device == page_.devices.end()) return false;
+  const uint8_t place = (*device)->place;
+  if (plans_ != nullptr && plans_->plans_announced(place)) return false;
+  const uint32_t slot = state.stream->slot;
+  for (auto next = announcements_.take(slot); next; next = announcements_.take(slot)) {
+    const policy::AnnouncedUse &use = next->use;
+    constexpr uint64_t needless = Word::closing | Word::resident | Word::virgin;
+    if (!page_.buffers.hot(use.buffer).lives(use.generation, needless)) continue;
+    const Region &region = *page_.buffers.target(use.buffer).region;
+    if (region.is.slab && region.home != place) continue;
+    *request = PrefetchRequest{use.buffer, use.generation, use.begin,   use.end,      use.mode,
+                               place,      slot,           next->index, next->number, use.remote};
+    request->bytes = bytes_of(*request, true);
+    return true;
   }
   return false;
+}
+
+bool Prefetcher::next_announced(PrefetchRequest *request) {
+  return std::ranges::any_of(lease_.states.all(), [this, request](const auto &state) WEIR_HELD {
+    return next_announced(*state, request);
+  });
 }
 
 // ---- prefetch ----
@@ -179,7 +199,7 @@ void Prefetcher::ask(Releasable &lock, PrefetchBatch &asked, uint32_t slot) {
     Region &region = *page_.buffers.target(request.buffer).region;
     region.past.last_use = std::max(region.past.last_use, env_.ticks.now());
   }
-  if (hints_.retry()) env_.sync.work.notify_all();
+  if (hints_.retry()) env_.sync.wakes.prefetcher.notify_all();
   if (env_.config.background) return;
   PrefetchBatch batch(env_.memory);
   for (gather(false, &batch); !batch.empty(); gather(false, &batch)) (void)run(lock, batch);
@@ -339,6 +359,7 @@ void Prefetcher::gather(bool announced, PrefetchBatch *batch) {
   batch->clear();
   batch->reserve(policy::most_together);
   if (!announced) return hints_.take(batch);
+  refused_ = false;
   PrefetchRequest request{};
   while (batch->size() < policy::most_together && next_announced(&request)) {
     if (!policy::fits(*batch, request))
@@ -373,7 +394,8 @@ bool Prefetcher::run(Releasable &lock, PrefetchBatch &batch) {
       if (batch[i].call != 0) hints_.refuse(batch[i]);
       continue;
     }
-    // No room without taking what is needed sooner: go on when the stream has. The others of the batch are announced too.
+    // No room without taking what is needed sooner: go on when a stream has. The others of the batch are announced too.
+    refused_ = true;
     for (size_t left = batch.size(); left-- > i;)
       announcements_.untake(batch[left].slot, batch[left].number, batch[left].use);
     return false;

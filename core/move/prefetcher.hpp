@@ -125,6 +125,8 @@ class Prefetcher final : private policy::HintView {
   Status read_operation(const weir_operation &from, size_t number,
                         policy::AnnouncedUses *operation) WEIR_HELD;
   void consume(StreamState &state) WEIR_HELD;
+  void wake_for(StreamState &state) WEIR_HELD;
+  bool next_announced(const StreamState &state, PrefetchRequest *request) WEIR_HELD;
   bool next_announced(PrefetchRequest *request) WEIR_HELD;
   uint64_t bytes_of(const PrefetchRequest &request, bool missing) noexcept WEIR_HELD;
   bool leaves_room(const PrefetchRequest &request, uint64_t beside) noexcept WEIR_HELD;
@@ -141,6 +143,7 @@ class Prefetcher final : private policy::HintView {
   Owned<PlanExecutor> plans_;
   policy::Announcements announcements_ WEIR_GUARDED;
   policy::Hints hints_ WEIR_GUARDED;
+  bool refused_ WEIR_GUARDED = false;  ///< an announced use waits for room
   std::array<Lane, 2> lanes_;
 };
 

@@ -17,6 +17,7 @@ bool Scrubber::scrub(bool wait) noexcept {
   all = others_.relocator.scrub_limbo(lock, wait) && all;
   all = scrub_storage(lock, wait) && all;
   env_.sync.changed.notify_all();
+  if (!all) env_.sync.wakes.evictor.notify_all();  // its next rest ends when it may be tried again
   return all;
 }
 

@@ -34,7 +34,7 @@ bool IdleMemory::worth_watching(const PoolDevice &device) {
 }
 
 void IdleMemory::watch() noexcept {
-  if (!scan_.watching() && scan_.watch(true)) env_.sync.work.notify_all();
+  if (!scan_.watching() && scan_.watch(true)) env_.sync.wakes.evictor.notify_all();
 }
 
 uint64_t IdleMemory::patience(const PoolDevice &device) const noexcept {

@@ -32,6 +32,8 @@ class ScrubTurns {
   /// How often there was such.
   uint64_t noted() const noexcept { return noted_.load(std::memory_order_relaxed); }
   bool due() const noexcept { return due_.load(std::memory_order_relaxed); }
+  /// When a background thread is to look again; UINT64_MAX: not before something is due.
+  uint64_t rest_ns() const noexcept { return due() ? retry_after_ns : UINT64_MAX; }
   /// Has what is due overwritten. `own`: some of it is the caller's, who does not return before it is done, be it by another
   /// thread; the same with `wait`.
   void finish(bool wait, bool own) noexcept WEIR_NOT_HELD {

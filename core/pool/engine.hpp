@@ -102,8 +102,8 @@ class Engine final {
   /// The ring is told what happens from now on, until it is taken off. BUSY: as many listen as can.
   Status listen(EventRing *ring);
   void ignore(const EventRing *ring);
-  /// While it lives, what this thread would log on dropping the pool's lock waits: for a caller that holds another lock.
-  PoolLock::Hush hush() noexcept { return PoolLock::Hush(lock_); }
+  /// What its threads meet by.
+  const Sync &sync() const noexcept { return env_.sync; }
 
   SeqPoints points;
   /// As if the device had said that it is lost; for tests.
@@ -225,13 +225,13 @@ class Engine final {
 
   PoolLock lock_;
   PoolSignal changed_{lock_};  ///< whatever somebody may wait for
-  PoolSignal work_{lock_};     ///< for the background threads
+  Wakes wakes_{lock_};
   Events events_ WEIR_GUARDED;
   Gauges gauges_ WEIR_GUARDED;
 
   PageOwners pages_;
   LeaseOwners leases_;
-  const Env env_{&memory_, {lock_, changed_, work_, points},
+  const Env env_{&memory_, {lock_, changed_, wakes_, points},
                  config_,  streams_,
                  ticks_,   events_,
                  gauges_,  movers_.scrub_turns};

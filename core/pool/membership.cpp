@@ -82,7 +82,7 @@ Status Membership::add(const page::EngineConfig::DeviceBudget &budget, transfer:
   others_.losses.tell_peers();
   others_.prefetcher.note_device();
   env_.sync.changed.notify_all();
-  env_.sync.work.notify_all();
+  env_.sync.wakes.all();
   return {};
 }
 

@@ -136,7 +136,7 @@ Status Pool::add_device(const weir_pool_device &entry) {
 
 /// One at a time.
 Status Pool::join(const backend::Device &device, const weir_pool_device &entry) {
-  const auto hush = engine_.hush();
+  const PoolLock::Hush hush(engine_.sync().lock);
   const Guard one(devices_mutex_);
   std::pmr::vector<uint32_t> ids(context_.memory());
   Membership &membership = engine_.membership();

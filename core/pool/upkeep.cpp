@@ -9,13 +9,15 @@
 namespace weir::pool {
 
 Status Upkeep::start(Background &background, uint32_t node) {
-  PoolSignal &work = env_.sync.work;
-  WEIR_TRY(background.start(*this, node, &work));
-  for (Task &lane : others_.prefetcher.lanes()) WEIR_TRY(background.start(lane, node, &work));
+  Wakes &wakes = env_.sync.wakes;
+  WEIR_TRY(background.start(*this, node, &wakes.evictor));
+  for (Task &lane : others_.prefetcher.lanes())
+    WEIR_TRY(background.start(lane, node, &wakes.prefetcher));
   if (move::PlanExecutor *plans = others_.prefetcher.plans(); plans != nullptr) {
     // Plans are hints: a pool without them does as one whose policy makes none.
-    for (Task *task : {static_cast<Task *>(plans), static_cast<Task *>(&plans->cleaner())}) {
-      if (!background.start(*task, node, &work)) {
+    for (const auto &[task, wake] : {std::pair<Task *, PoolSignal *>{plans, &wakes.planner},
+                                     {&plans->cleaner(), &wakes.cleaner}}) {
+      if (!background.start(*task, node, wake)) {
         const Locked lock(env_.sync.lock);
         env_.sync.lock.note(WEIR_LOG_WARNING,
                             "the pool makes no plans ahead, or cleans nothing: %s",
@@ -26,7 +28,7 @@ Status Upkeep::start(Background &background, uint32_t node) {
   if (move::Recompressor *recompressor = others_.recompressor.get(); recompressor != nullptr)
     WEIR_TRY(background.start(*recompressor, numa::unknown, &recompressor->wake()));
   if (page_.cold.any() || env_.config.host.follows)
-    WEIR_TRY(background.start(others_.host_room, node, &work));
+    WEIR_TRY(background.start(others_.host_room, node, &wakes.host_room));
   return {};
 }
 
@@ -104,7 +106,8 @@ uint64_t Upkeep::rest_ns() noexcept {
     return page::IdleMemory::worth_watching(*device);
   });
   policy::IdleScan &scan = others_.idle.scan();
-  return scan.watch(any) ? scan.rest_ns(env_.now_ns()) : UINT64_MAX;
+  const uint64_t looks = scan.watch(any) ? scan.rest_ns(env_.now_ns()) : UINT64_MAX;
+  return std::min(looks, env_.scrub_turns.rest_ns());
 }
 
 void Upkeep::look_at_idle() {
