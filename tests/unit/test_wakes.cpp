@@ -27,8 +27,9 @@ class Sleeper final : public weir::Task {
   std::atomic<uint64_t> steps{0};
 };
 
+/// In the places of the pool's threads, until the pool ends with them.
 struct Sleepers {
-  explicit Sleepers(World &world) : engine(engine_of(world)) {
+  explicit Sleepers(World &world_) : world(world_), engine(engine_of(world_)) {
     weir::Wakes &wakes = engine.sync().wakes;
     put(evictor, wakes.evictor);
     put(prefetcher, wakes.prefetcher);
@@ -36,7 +37,10 @@ struct Sleepers {
     put(cleaner, wakes.cleaner);
     put(host_room, wakes.host_room);
   }
-  ~Sleepers() { engine.background().stop(); }
+  ~Sleepers() {
+    engine.background().stop();
+    world.close();
+  }
   void put(Sleeper &sleeper, weir::PoolSignal &wake) {
     ok(engine.background().start(sleeper, weir::numa::unknown, &wake).code());
     await_rest(sleeper, wake);
@@ -54,6 +58,7 @@ struct Sleepers {
     while (sleeper.steps == 0) std::this_thread::yield();
   }
 
+  World &world;
   weir::pool::Engine &engine;
   Sleeper evictor, prefetcher, planner, cleaner, host_room;
 };
