@@ -231,6 +231,7 @@ class PoolSignal {
     next_ = lock_.due_;
     lock_.due_ = this;
   }
+  /// Somebody waits for it.
   bool awaited() const noexcept WEIR_HELD { return waiters_ != 0; }
   /// Until something has changed, or for no reason: the caller looks again.
   void wait(Releasable &held) WEIR_HELD WEIR_IS_LOCK {

@@ -22,8 +22,7 @@ struct Wakes {
       each->notify_all();
   }
 
-  PoolSignal
-      evictor;  ///< a device is short of room, memory may lie idle, HOST is to grow, a scrub is due
+  PoolSignal evictor;  ///< a device is short of room, memory lies idle, HOST grows, a scrub is due
   PoolSignal prefetcher;  ///< there is something to bring, or room for it
   PoolSignal planner;     ///< something was acquired the slow way, or announced
   PoolSignal cleaner;     ///< dirty pages were given up

@@ -133,7 +133,7 @@ class PlanExecutor final : public Task, private lease::Observer {
   size_t drain(Releasable &lock) WEIR_HELD;
   /// Something has been acquired the slow way: there is more to come, and the caller waits for copies, most likely.
   void wake() noexcept WEIR_HELD {
-    // It would do nothing now, and looks as soon as it may.
+    // The planner's thread would do nothing now, and looks again as soon as it may.
     if (stands_back_ || (share_.rests() && rest_ns_ == least_rest_ns)) return;
     rest_ns_ = least_rest_ns;
     env_.sync.wakes.planner.notify_all();

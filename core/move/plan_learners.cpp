@@ -125,7 +125,7 @@ size_t PlanExecutor::drain(Releasable &lock) {
     whole = if_memory([&]() WEIR_HELD { some = lease_.log.drain(*this, learned_at_once); });
     learned += some;
     more = whole && some >= learned_at_once;
-    if (more) lock.unlocked([] {});  // for who comes meanwhile
+    if (more) lock.unlocked([] {});  // a caller may take it in between
   }
   if (whole && learned < most_learned) catch_ups_.answer(asked);
   if (learned != 0 || !whole)
