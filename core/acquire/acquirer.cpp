@@ -16,6 +16,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 namespace weir::acquire {
 
@@ -31,6 +32,7 @@ struct Acquirer::Drive {
   lease::Ticket ticket{};
   std::optional<lease::Admission::Watch> watch{};  ///< it waits for leases of others
   bool repacked = false;    ///< fragments: everything was taken out that could go
+  bool caught_up = false;   ///< what plans have done with by now is known
   bool gave_way = false;    ///< nothing is left of its own that is in its way
   uint32_t idle_given = 0;  ///< devices, as bits, that have given back what was idle
 };
@@ -135,6 +137,9 @@ Status Acquirer::admitted(Releasable &lock, Drive &drive, bool *may) {
     fits = fits && part.device->vmm() && part.device->memory.room() >= part.need.missing_bytes;
   });
   if (!absent || drive.plan.terms.quiet) return {};
+  if (move::PlanExecutor *plans = others_.prefetcher.plans();
+      plans != nullptr && !fits && !std::exchange(drive.caught_up, true) && plans->catch_up(lock))
+    return {};
   const Answer answer = lease_.admission.ask(drive.ticket, fits, drive.options.timeout_ns != 0);
   if (answer == Answer::refused) {
     env_.events.tell(What::would_block);

@@ -39,15 +39,30 @@ class CpuShare {
       if (own_.percent_ == 100) return;
       const uint64_t used = own_.clock_.thread_cpu_ns() - own_.counted_until_ns_;
       own_.counted_until_ns_ += used;
-      own_.used_since_ns_ += used;
-      own_.uncounted_ns_ += used;
-      if (own_.uncounted_ns_ >= counted_ns) own_.look();
+      own_.add(used);
     }
     Piece(const Piece &) = delete;
     Piece &operator=(const Piece &) = delete;
 
    private:
     CpuShare &own_;
+  };
+
+  /// A piece of it that another thread does in between, which has work of its own.
+  class Visit {
+   public:
+    explicit Visit(CpuShare &own) noexcept : own_(own) {
+      if (own_.percent_ != 100) begun_ns_ = own_.clock_.thread_cpu_ns();
+    }
+    ~Visit() {
+      if (own_.percent_ != 100) own_.add(own_.clock_.thread_cpu_ns() - begun_ns_);
+    }
+    Visit(const Visit &) = delete;
+    Visit &operator=(const Visit &) = delete;
+
+   private:
+    CpuShare &own_;
+    uint64_t begun_ns_ = 0;
   };
 
   /// Whether the work has to wait.
@@ -83,6 +98,11 @@ class CpuShare {
   static constexpr int64_t in_percents(uint64_t cpu_ns) noexcept {
     constexpr uint64_t most_ns = uint64_t{1} << 50U;  // days
     return static_cast<int64_t>(std::min(cpu_ns, most_ns)) * 100;
+  }
+  void add(uint64_t used_ns) noexcept {
+    used_since_ns_ += used_ns;
+    uncounted_ns_ += used_ns;
+    if (uncounted_ns_ >= counted_ns) look();
   }
   /// Takes down what has been earned and used since the last look.
   void look() noexcept {

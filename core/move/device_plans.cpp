@@ -31,6 +31,13 @@ bool is_large_on(const PageLayer &page, const LeaseLayer &lease, const PoolDevic
 
 }  // namespace
 
+PoolDevice *device_of(const PageLayer &page, const StreamState &state) noexcept {
+  const auto found = std::ranges::find_if(page.devices, [&state](const auto &each) {
+    return state.device != nullptr && each->device.id == state.device->id && !each->gone();
+  });
+  return found != page.devices.end() ? found->get() : nullptr;
+}
+
 void Followed::begin(Events &events, const PoolDevice &device) noexcept {
   on = true;
   blocked = false;

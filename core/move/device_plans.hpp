@@ -84,6 +84,8 @@ struct DevicePlans {
   }
 };
 
+/// The pool's device that the stream is of; nullptr: none is, by now.
+PoolDevice *device_of(const PageLayer &page, const StreamState &state) noexcept WEIR_HELD;
 /// Of large buffers that live on the device already.
 void tell_living(const PageLayer &page, const LeaseLayer &lease, const PoolDevice &device,
                  Learned &own) noexcept WEIR_HELD;

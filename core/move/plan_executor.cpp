@@ -38,16 +38,55 @@ Share share_of(const Region &region, const Residence *here, uint32_t bit) noexce
   return share;
 }
 
+/// What is there for others than the plan's parts takes from what it may use: slabs and held memory come and go.
+void measure(const PageLayer &layer, PoolDevice &device, Followed &own) noexcept WEIR_HELD {
+  uint64_t others = 0;
+  for (Region &region : page::Walk(layer.places, device.pages_there(), layer.regions)) {
+    if (region.is.kept || region.vacant()) continue;
+    const uint32_t buffer = region.owner.buffer;
+    const bool planned = region.shards == nullptr && region.holds.count == 0;
+    if (planned && buffer != page::BufferTable::none && own.cast.of(buffer) != policy::Cast::none)
+      continue;
+    // Pages without content are an earlier buffer's, kept for this one: as good as free until then.
+    const Residence &here = *region.on(device.place);
+    for (uint32_t p = 0; p < here.pages.size(); ++p)
+      if (here.pages[p].state() != PageState::absent && region.pages[p].latest() != 0)
+        others += region.shape.charged_bytes(p);
+  }
+  own.others = std::max(others, own.others - own.others / 8);  // it may grow again as it did
+  const uint64_t budget = device.memory.budget();
+  own.plan.set_capacity(budget - std::min(budget, own.others));
+  own.measured = own.now;
+}
+
+/// What the plan has done with by now: the first pages of it that are there.
+void give_up(const PageLayer &layer, const Evictor &evictor, PoolDevice &device,
+             const Followed &own, const policy::PlannedDrop &drop) WEIR_HELD {
+  const policy::Cast::Part &part = own.cast[drop.part];
+  if (!layer.buffers.hot(part.buffer).lives(part.generation)) return;
+  Region &region = *layer.buffers.target(part.buffer).region;
+  const Residence *here = region.is.slab ? nullptr : region.on(device.place);
+  // What is held stays whatever is planned. What is to stay longer than others goes when lru-window chooses it.
+  if (here == nullptr || region.holds.count != 0 || region.shards != nullptr || region.priority > 0)
+    return;
+  policy::GivenUp &given_up = *device.policy->given_up();
+  const uint64_t used =
+      std::max(region.past.last_use, layer.buffers.hot(part.buffer).last_use().point());
+  if (used != given_up.listed_at(region.id)) given_up.take_back(region.id);  // that stayed
+  uint64_t left = drop.bytes;
+  for (uint32_t p = 0; p < here->pages.size() && left != 0; ++p) {
+    const PageRef ref{region.id, p, layer.regions.generation(region)};
+    if (here->pages[p].state() != PageState::resident || given_up.holds(ref)) continue;
+    const uint64_t bytes = region.shape.charged_bytes(p);
+    // One that is dirty and never cleaned goes with a copy when its turn comes.
+    given_up.give_up(ref, used, bytes, evictor.is_dirty(device, ref));
+    left -= std::min(left, bytes);
+  }
+}
+
 }  // namespace
 
 // ---- what it is told ----
-
-PoolDevice *PlanExecutor::device_of(const StreamState &state) noexcept {
-  const auto found = std::ranges::find_if(page_.devices, [&state](const auto &each) {
-    return state.device != nullptr && each->device.id == state.device->id && !each->gone();
-  });
-  return found != page_.devices.end() ? found->get() : nullptr;
-}
 
 DevicePlans &PlanExecutor::have(const PoolDevice &device) {
   while (devices_.size() <= device.place) devices_.emplace_back();
@@ -57,7 +96,7 @@ DevicePlans &PlanExecutor::have(const PoolDevice &device) {
 void PlanExecutor::note_announced(const StreamState &state, uint64_t count,
                                   bool replaced) noexcept {
   wake();
-  PoolDevice *device = device_of(state);
+  PoolDevice *device = device_of(page_, state);
   if (device == nullptr) return;
   if (Announced *own =
           device->place < devices_.size() ? devices_[device->place].announced.get() : nullptr;
@@ -76,7 +115,7 @@ void PlanExecutor::note_announced(const StreamState &state, uint64_t count,
 void PlanExecutor::note_acquire(const StreamState &state, bool announced,
                                 const Plan &set) noexcept {
   wake();
-  const PoolDevice *device = device_of(state);
+  const PoolDevice *device = device_of(page_, state);
   if (device == nullptr || device->place >= devices_.size()) return;
   DevicePlans &plans = devices_[device->place];
   if (announced && plans.announced != nullptr) {
@@ -138,7 +177,7 @@ void PlanExecutor::make(PoolDevice &device, Followed &own, PlanEnd why, OutlookO
     residents.push_back({part, share.there, share.content, share.dirty, after, last_use});
   }
   device.policy->given_up()->clear();
-  measure(device, own);
+  measure(page_, device, own);
   own.plan.rebuild(own.now, residents);
   own.begin(env_.events, device);
   own.walked(start, env_.now_ns());
@@ -173,27 +212,6 @@ void PlanExecutor::begin(PoolDevice &device, Learned &own, PlanEnd why) {
        });
 }
 
-/// What is there for others than the plan's parts takes from what it may use: slabs and held memory come and go.
-void PlanExecutor::measure(PoolDevice &device, Followed &own) noexcept {
-  uint64_t others = 0;
-  for (Region &region : page::Walk(page_.places, device.pages_there(), page_.regions)) {
-    if (region.is.kept || region.vacant()) continue;
-    const uint32_t buffer = region.owner.buffer;
-    const bool planned = region.shards == nullptr && region.holds.count == 0;
-    if (planned && buffer != page::BufferTable::none && own.cast.of(buffer) != policy::Cast::none)
-      continue;
-    // Pages without content are an earlier buffer's, kept for this one: as good as free until then.
-    const Residence &here = *region.on(device.place);
-    for (uint32_t p = 0; p < here.pages.size(); ++p)
-      if (here.pages[p].state() != PageState::absent && region.pages[p].latest() != 0)
-        others += region.shape.charged_bytes(p);
-  }
-  own.others = std::max(others, own.others - own.others / 8);  // it may grow again as it did
-  const uint64_t budget = device.memory.budget();
-  own.plan.set_capacity(budget - std::min(budget, own.others));
-  own.measured = own.now;
-}
-
 void PlanExecutor::end(PoolDevice &device, Followed &own, PlanEnd why) noexcept {
   own.end(env_.events, device, why);
   own.plan.clear();
@@ -209,48 +227,28 @@ void PlanExecutor::end_all(PlanEnd why) noexcept {
   note_followed();
 }
 
-/// What the plan has done with by now: the first pages of it that are there.
-void PlanExecutor::give_up(PoolDevice &device, Followed &own, const policy::PlannedDrop &drop) {
-  const policy::Cast::Part &part = own.cast[drop.part];
-  if (!page_.buffers.hot(part.buffer).lives(part.generation)) return;
-  Region &region = *page_.buffers.target(part.buffer).region;
-  const Residence *here = region.is.slab ? nullptr : region.on(device.place);
-  // What is held stays whatever is planned. What is to stay longer than others goes when lru-window chooses it.
-  if (here == nullptr || region.holds.count != 0 || region.shards != nullptr || region.priority > 0)
-    return;
-  policy::GivenUp &given_up = *device.policy->given_up();
-  const uint64_t used =
-      std::max(region.past.last_use, page_.buffers.hot(part.buffer).last_use().point());
-  if (used != given_up.listed_at(region.id)) given_up.take_back(region.id);  // that stayed
-  uint64_t left = drop.bytes;
-  for (uint32_t p = 0; p < here->pages.size() && left != 0; ++p) {
-    const PageRef ref{region.id, p, page_.regions.generation(region)};
-    if (here->pages[p].state() != PageState::resident || given_up.holds(ref)) continue;
-    const uint64_t bytes = region.shape.charged_bytes(p);
-    // One that is dirty and never cleaned goes with a copy when its turn comes.
-    given_up.give_up(ref, used, bytes, evictor_.is_dirty(device, ref));
-    left -= std::min(left, bytes);
-  }
-}
-
-bool PlanExecutor::go_on(PoolDevice &device, Followed &own, policy::Forecast &forecast) {
-  if (own.now >= own.measured + measured_every && own.may_walk(env_.now_ns())) {
-    const uint64_t start = env_.now_ns();
-    measure(device, own);
-    own.walked(start, env_.now_ns());
-  }
-  bool worked = false;
-  for (int i = 0; i < most_walked && own.plan.step(forecast); ++i) worked = true;
+bool PlanExecutor::give_up_due(PoolDevice &device, Followed &own) {
+  bool any = false;
   const auto is_leased = [&](uint32_t part) {
     const uint32_t buffer = own.cast[part].buffer;
     if (buffer == policy::Cast::none) return false;
     const uint64_t word = page_.buffers.hot(buffer).word.load(std::memory_order_relaxed);
     return page::Word::leases(word) != 0 || (word & page::Word::partial) != 0;
   };
-  while (const auto drop = own.plan.next_drop(is_leased)) {
-    give_up(device, own, *drop);
-    worked = true;
+  for (; const auto drop = own.plan.next_drop(is_leased); any = true)
+    give_up(page_, evictor_, device, own, *drop);
+  return any;
+}
+
+bool PlanExecutor::go_on(PoolDevice &device, Followed &own, policy::Forecast &forecast) {
+  if (own.now >= own.measured + measured_every && own.may_walk(env_.now_ns())) {
+    const uint64_t start = env_.now_ns();
+    measure(page_, device, own);
+    own.walked(start, env_.now_ns());
   }
+  bool worked = false;
+  for (int i = 0; i < most_walked && own.plan.step(forecast); ++i) worked = true;
+  worked = give_up_due(device, own) || worked;
   if (!worked) return false;
   own.blocked = false;
   // Some of what is given up may have been in use until now.

@@ -61,6 +61,12 @@ class PlanExecutor final : public Task, private lease::Observer {
   /// The region's owner is ending.
   void forget_region(const Region &region) noexcept WEIR_HELD;
 
+  // ---- for acquires ----
+  /// One is short of room, and this thread is behind the program: what has been logged is learned now, and what is due is given up, so that
+  /// nothing leaves that a plan keeps. Some of it at a call, within the share, of which it takes. Returns whether there was
+  /// anything; the lock may have been dropped then.
+  bool catch_up(Releasable &lock) WEIR_HELD;
+
   // ---- for the prefetcher ----
   /// Whether what comes to the device ahead of demand is a plan's affair.
   bool plans_for(uint8_t place) const noexcept WEIR_HELD;
@@ -117,7 +123,6 @@ class PlanExecutor final : public Task, private lease::Observer {
   void missed(const lease::ObservedStream &, uint64_t records) override WEIR_HELD;
   void missed_lives(uint64_t records) override WEIR_HELD;
 
-  PoolDevice *device_of(const StreamState &state) noexcept WEIR_HELD;
   DevicePlans &have(const PoolDevice &device) WEIR_HELD;
   Owned<Learned> learner_to_load(size_t place, size_t sharers) WEIR_NOT_HELD;
   Status replace_learned(std::span<Owned<Learned>> fresh, size_t sharers) WEIR_NOT_HELD;
@@ -131,6 +136,8 @@ class PlanExecutor final : public Task, private lease::Observer {
   bool compare_lives() noexcept WEIR_HELD;
   /// Some of what has been logged goes to the learners. Returns how many things it was; 0: that is all for now. Drops the lock.
   size_t drain(Releasable &lock) WEIR_HELD;
+  /// The same, where there are learners. `whole`: false if there was no memory.
+  size_t learn_logged(Releasable &lock, bool *whole) WEIR_HELD;
   /// Something has been acquired the slow way: there is more to come, and the caller waits for copies, most likely.
   void wake() noexcept WEIR_HELD {
     // The planner's thread would do nothing now, and looks again as soon as it may.
@@ -150,12 +157,12 @@ class PlanExecutor final : public Task, private lease::Observer {
   void make(PoolDevice &device, Followed &own, PlanEnd why, OutlookOf &&outlook) WEIR_HELD;
   void begin(PoolDevice &device, Announced &own, PlanEnd why) WEIR_HELD;
   void begin(PoolDevice &device, Learned &own, PlanEnd why) WEIR_HELD;
-  void measure(PoolDevice &device, Followed &own) noexcept WEIR_HELD;
   void end(PoolDevice &device, Followed &own, PlanEnd why) noexcept WEIR_HELD;
   void end_all(PlanEnd why) noexcept WEIR_HELD;
   bool follow(PoolDevice &device, DevicePlans &plans) WEIR_HELD;
   bool go_on(PoolDevice &device, Followed &own, policy::Forecast &forecast) WEIR_HELD;
-  void give_up(PoolDevice &device, Followed &own, const policy::PlannedDrop &drop) WEIR_HELD;
+  /// What the plan has done with by now. False: nothing.
+  bool give_up_due(PoolDevice &device, Followed &own) WEIR_HELD;
   bool clean(Releasable &lock, PoolDevice &device) WEIR_HELD;
   /// Whether a fetch is for now, and what of it.
   Look look_at(PoolDevice &device, Followed &own, uint64_t number,

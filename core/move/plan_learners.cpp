@@ -111,22 +111,47 @@ bool PlanExecutor::compare_lives() noexcept {
 
 // ---- the share ----
 
+size_t PlanExecutor::learn_logged(Releasable &lock, bool *whole) {
+  size_t learned = 0;
+  for (bool more = true; more && learned < most_learned && !env_.sync.lock.stopping();) {
+    size_t some = 0;
+    *whole = if_memory([&]() WEIR_HELD { some = lease_.log.drain(*this, learned_at_once); });
+    learned += some;
+    more = *whole && some >= learned_at_once;
+    if (more) lock.unlocked([] {});  // a caller may take it in between
+  }
+  return learned;
+}
+
+bool PlanExecutor::catch_up(Releasable &lock) {
+  const auto follows = [](const DevicePlans &plans) { return plans.followed() != nullptr; };
+  if (stands_back_ || std::ranges::none_of(devices_, follows) || share_.used_up()) return false;
+  const CpuShare::Visit visit(share_);
+  // Only the planner's thread makes learners: what a device without one does would be lost.
+  const bool all_learn = std::ranges::all_of(page_.devices, [this](const auto &device) WEIR_HELD {
+    return !may_have_plans(*device) || learner_of(device->place) != nullptr;
+  });
+  bool whole = true;
+  bool any = all_learn && !lease_.log.empty() && learn_logged(lock, &whole) != 0;
+  if_memory([&]() WEIR_HELD {
+    for (size_t place = 0; place < devices_.size(); ++place) {
+      Followed *own = devices_[place].followed();
+      if (own != nullptr && page_.devices[place]->open())
+        any = give_up_due(*page_.devices[place], *own) || any;
+    }
+  });
+  return any;
+}
+
 size_t PlanExecutor::drain(Releasable &lock) {
   if (!lease_.log.on()) return 0;
   const uint64_t asked = catch_ups_.asked();
-  size_t learned = 0;
   bool whole = true;
   // What comes after this look waits for the next one, which makes learners for it: without one it would be drained and lost.
   const bool any = !lease_.log.empty();
   if (any) have_learners(lock);
   lock.unlocked([&] { env_.sync.points.at("log.looked"); });
-  for (bool more = any; more && learned < most_learned && !env_.sync.lock.stopping();) {
-    size_t some = 0;
-    whole = if_memory([&]() WEIR_HELD { some = lease_.log.drain(*this, learned_at_once); });
-    learned += some;
-    more = whole && some >= learned_at_once;
-    if (more) lock.unlocked([] {});  // a caller may take it in between
-  }
+  const size_t learned = any ? learn_logged(lock, &whole) : 0;
   if (whole && learned < most_learned) catch_ups_.answer(asked);
   if (learned != 0 || !whole)
     rest_ns_ = least_rest_ns;

@@ -10,7 +10,7 @@ namespace weir::move {
 
 void PlanExecutor::observe(const lease::ObservedOperation &operation) {
   const StreamState *state = lease_.states.find(operation.stream.slot);
-  PoolDevice *device = state != nullptr ? device_of(*state) : nullptr;
+  PoolDevice *device = state != nullptr ? device_of(page_, *state) : nullptr;
   if (device == nullptr) return;
   observed_ = device->place;
   if (Learned *own = learner_of(device->place)) learn(*own, operation);

@@ -83,10 +83,12 @@ struct Loop {
   uint32_t device;
   uint32_t done = 0;
 
-  explicit Loop(World &world_, uint32_t device_ = 0) : world(world_), device(device_) {
-    for (uint32_t i = 0; i < looped; ++i) buffers.push_back(world.buffer(page_bytes, device));
+  explicit Loop(World &world_, uint32_t device_ = 0, uint32_t count = looped)
+      : world(world_), device(device_) {
+    for (uint32_t i = 0; i < count; ++i) buffers.push_back(world.buffer(page_bytes, device));
   }
-  uint32_t next() const { return done % looped; }
+  uint32_t count() const { return static_cast<uint32_t>(buffers.size()); }
+  uint32_t next() const { return done % count(); }
   void step() { step(next()); }
   /// The next operation, on another buffer than usual.
   void step(uint32_t buffer) {
@@ -106,7 +108,7 @@ struct Loop {
   bool begin() {
     for (int laps = 0; laps < 40; ++laps) {
       const uint64_t before = world.stats().plan_fetched_bytes;
-      steps(looped);
+      steps(count());
       if (laps > 20 && world.stats().plan_fetched_bytes != before &&
           engine_of(world).prefetcher().planned(static_cast<uint8_t>(device)))
         return true;
@@ -115,12 +117,12 @@ struct Loop {
   }
   std::set<uint32_t> there() const {
     std::set<uint32_t> found;
-    for (uint32_t i = 0; i < looped; ++i)
+    for (uint32_t i = 0; i < count(); ++i)
       if (query(world, buffers[i]).device_bytes != 0) found.insert(i);
     return found;
   }
   /// Operations from the next one on until it is used.
-  uint32_t distance(uint32_t buffer) const { return (buffer + looped - next()) % looped; }
+  uint32_t distance(uint32_t buffer) const { return (buffer + count() - next()) % count(); }
   void end() {
     for (weir_buffer buffer : buffers) ok(weir_buffer_destroy(world.pool, buffer));
     world.close();

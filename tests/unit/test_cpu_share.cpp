@@ -76,6 +76,29 @@ void in_the_long_run_it_takes_its_share(void **) {
   }
 }
 
+/// What another thread does for it counts, and what that thread does besides does not.
+void a_visit_counts_for_itself(void **) {
+  FakeClock clock;
+  CpuShare share(clock, 10);
+  uint64_t visits = 0;
+  for (; !share.used_up(); visits += 2 * ms) {
+    {
+      const CpuShare::Visit visit(share);
+      clock.cpu += 2 * ms;
+    }
+    clock.cpu += 1'000 * ms;
+  }
+  assert_in_range(visits, CpuShare::saved_ns, CpuShare::saved_ns + 2 * ms);
+  // The thread that works has taken its own time down by its own clock.
+  work(clock, share, ms);
+  const uint64_t wait = share.wait_ns();
+  {
+    const CpuShare::Visit visit(share);
+    clock.cpu += ms;
+  }
+  assert_in_range(share.wait_ns(), wait + 9 * ms, wait + 11 * ms);
+}
+
 void idle_time_is_saved_up_to_the_bound_and_no_further(void **) {
   FakeClock clock;
   CpuShare share(clock, 10);
@@ -187,6 +210,7 @@ int main() {
   const CMUnitTest tests[] = {
       cmocka_unit_test(what_was_saved_up_may_be_used_at_once),
       cmocka_unit_test(in_the_long_run_it_takes_its_share),
+      cmocka_unit_test(a_visit_counts_for_itself),
       cmocka_unit_test(idle_time_is_saved_up_to_the_bound_and_no_further),
       cmocka_unit_test(who_had_to_stop_goes_on_when_there_is_enough),
       cmocka_unit_test(many_small_pieces_count_as_one_large),

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The planner's thread is behind the program: who is short of room learns what has been logged, and what leaves is what the plan has done
+// with by then. The pool is driven by hand, so the planner looks only where the test lets it.
+
+#include "tests/unit/hand_driven.hpp"
+
+namespace {
+
+using namespace weir::test;
+
+constexpr uint32_t many_pages = 512, many = 768;  // of the device; buffers of a page
+
+/// Uses that find nothing there, while nobody looks at plans.
+uint32_t misses_in(Loop &loop, uint32_t operations) {
+  uint32_t misses = 0;
+  for (; operations != 0; --operations) {
+    if (query(loop.world, loop.buffers[loop.next()]).device_bytes == 0) ++misses;
+    loop.step();
+  }
+  return misses;
+}
+
+World large_enough() { return learning({.device_pages = many_pages, .host_pages = 1024}); }
+
+Loop followed(World &world) {
+  Loop loop(world, 0, many);
+  assert_true(loop.begin());
+  return loop;
+}
+
+void who_is_short_of_room_gives_up_what_is_due(void **) {
+  World world = large_enough();
+  Loop loop = followed(world);
+  const uint64_t learned = world.stats().learned_operations;
+  // What does not fit is missed, and nothing else: by what was known a lap ago it would be half as much again.
+  const uint32_t misses = misses_in(loop, 2 * many);
+  assert_true(planned(world));
+  assert_in_range(misses, 2 * (many - many_pages) - 8, 2 * (many - many_pages) + 40);
+  assert_in_range(world.stats().learned_operations, learned + 1, learned + 2 * many);
+  loop.end();
+}
+
+void nobody_learns_beyond_the_share(void **) {
+  World world = large_enough();
+  Loop loop = followed(world);
+  // Each look finds that a second more was used, by whoever learns.
+  test_clock.step = 1'000 * ms;
+  const uint64_t learned = world.stats().learned_operations;
+  (void)misses_in(loop, 2 * many);
+  test_clock.step = 0;
+  // The first of them, and no more.
+  assert_in_range(world.stats().learned_operations, learned, learned + many / 2);
+  learn_all(world);
+  assert_false(planned(world));
+  loop.end();
+}
+
+}  // namespace
+
+int main() {
+  const CMUnitTest tests[] = {
+      cmocka_unit_test(who_is_short_of_room_gives_up_what_is_due),
+      cmocka_unit_test(nobody_learns_beyond_the_share),
+  };
+  return cmocka_run_group_tests(tests, nullptr, nullptr);
+}
