@@ -63,8 +63,8 @@ class PlanExecutor final : public Task, private lease::Observer {
 
   // ---- for acquires ----
   /// One is short of room, and this thread is behind the program: what has been logged is learned now, and what is due is given up, so that
-  /// nothing leaves that a plan keeps. Some of it at a call, within the share, of which it takes. Returns whether there was
-  /// anything; the lock may have been dropped then.
+  /// nothing leaves that a plan keeps. Some of it at a call, within the share, of which it takes. Returns whether the
+  /// lock was dropped.
   bool catch_up(Releasable &lock) WEIR_HELD;
 
   // ---- for the prefetcher ----

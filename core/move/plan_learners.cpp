@@ -132,15 +132,15 @@ bool PlanExecutor::catch_up(Releasable &lock) {
     return !may_have_plans(*device) || learner_of(device->place) != nullptr;
   });
   bool whole = true;
-  bool any = all_learn && !lease_.log.empty() && learn_logged(lock, &whole) != 0;
+  const size_t learned = all_learn && !lease_.log.empty() ? learn_logged(lock, &whole) : 0;
   if_memory([&]() WEIR_HELD {
     for (size_t place = 0; place < devices_.size(); ++place) {
       Followed *own = devices_[place].followed();
       if (own != nullptr && page_.devices[place]->open())
-        any = give_up_due(*page_.devices[place], *own) || any;
+        (void)give_up_due(*page_.devices[place], *own);
     }
   });
-  return any;
+  return learned >= learned_at_once;
 }
 
 size_t PlanExecutor::drain(Releasable &lock) {
