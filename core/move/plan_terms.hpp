@@ -17,11 +17,8 @@ inline bool may_have_plans(const PoolDevice &device) noexcept WEIR_HELD {
 }
 
 inline policy::ResidencyPlan::Terms plan_terms_of(const PoolDevice &device) noexcept WEIR_HELD {
-  // Of the memory that may be planned with, for what is under way, and for what nobody has foreseen.
-  constexpr uint32_t planned_free = 20;
   policy::ResidencyPlan::Terms terms;
   terms.page_bytes = device.memory.page_size();
-  terms.free_permille = planned_free;
   return terms;
 }
 

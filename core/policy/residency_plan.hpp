@@ -34,7 +34,7 @@ class ResidencyPlan {
     uint64_t capacity = 0;          ///< bytes of the device that may be planned with
     uint64_t page_bytes = 2 << 20;  ///< evictions are rounded up to pages
     uint32_t horizon = 8192;  ///< operations planned ahead, at most; rounded up to a power of two
-    uint32_t free_permille = 5;      ///< of the capacity is planned to stay free
+    uint32_t free_permille = 5;      ///< of the capacity stays free, for what nobody has foreseen
     uint32_t queued_permille = 500;  ///< of the capacity: no more fetches are queued
     uint32_t most_items = 65536;     ///< in each queue: bounds the plan's own memory
   };

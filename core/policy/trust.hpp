@@ -6,7 +6,8 @@
 // uses its buffers when it did before. But one whose place is lost all the time is right about that by chance. Both shares are forgotten over
 // hundreds of events.
 //
-// It begins with less trust than planning takes, and gains it by what comes true. No lock; guarded by its owner.
+// It begins where planning just does not pay: by the first use that comes when it was foreseen it does, and it goes on doing so for as long as
+// four of five are. No lock; guarded by its owner.
 #pragma once
 
 #include <cstdint>
@@ -30,14 +31,14 @@ class Trust {
   static uint32_t millionths(double share) noexcept { return static_cast<uint32_t>(share * 1e6); }
 
  private:
-  static constexpr double operations_kept = 256, uses_kept = 512;
+  static constexpr double operations_kept = 256, uses_kept = 256;
   static constexpr double most_lost = 1.0 / 16, most_off = 1.0 / 5;
 
   static void note(bool bad, double weight, double *share) noexcept {
     *share += ((bad ? 1.0 : 0.0) - *share) * weight;
   }
 
-  double lost_ = 0, off_ = 0.5;
+  double lost_ = 0, off_ = most_off;
 };
 
 }  // namespace weir::policy
