@@ -227,17 +227,23 @@ void PlanExecutor::end_all(PlanEnd why) noexcept {
   note_followed();
 }
 
-bool PlanExecutor::give_up_due(PoolDevice &device, Followed &own) {
-  bool any = false;
+bool PlanExecutor::walk(PoolDevice &device, Followed &own, policy::Forecast *forecast) {
+  bool worked = false;
+  for (int i = 0; forecast != nullptr && i < most_walked && own.plan.step(*forecast); ++i)
+    worked = true;
   const auto is_leased = [&](uint32_t part) {
     const uint32_t buffer = own.cast[part].buffer;
     if (buffer == policy::Cast::none) return false;
     const uint64_t word = page_.buffers.hot(buffer).word.load(std::memory_order_relaxed);
     return page::Word::leases(word) != 0 || (word & page::Word::partial) != 0;
   };
-  for (; const auto drop = own.plan.next_drop(is_leased); any = true)
+  for (; const auto drop = own.plan.next_drop(is_leased); worked = true)
     give_up(page_, evictor_, device, own, *drop);
-  return any;
+  if (!worked) return false;
+  own.blocked = false;
+  // Some of what is given up may have been in use until now.
+  if (device.policy->given_up()->any_dirty()) env_.sync.wakes.cleaner.notify_all();
+  return true;
 }
 
 bool PlanExecutor::go_on(PoolDevice &device, Followed &own, policy::Forecast &forecast) {
@@ -246,13 +252,7 @@ bool PlanExecutor::go_on(PoolDevice &device, Followed &own, policy::Forecast &fo
     measure(page_, device, own);
     own.walked(start, env_.now_ns());
   }
-  bool worked = false;
-  for (int i = 0; i < most_walked && own.plan.step(forecast); ++i) worked = true;
-  worked = give_up_due(device, own) || worked;
-  if (!worked) return false;
-  own.blocked = false;
-  // Some of what is given up may have been in use until now.
-  if (device.policy->given_up()->any_dirty()) env_.sync.wakes.cleaner.notify_all();
+  if (!walk(device, own, &forecast)) return false;
   if (device.memory.room() < device.memory.low_water()) env_.sync.wakes.evictor.notify_all();
   return true;
 }

@@ -161,8 +161,8 @@ class PlanExecutor final : public Task, private lease::Observer {
   void end_all(PlanEnd why) noexcept WEIR_HELD;
   bool follow(PoolDevice &device, DevicePlans &plans) WEIR_HELD;
   bool go_on(PoolDevice &device, Followed &own, policy::Forecast &forecast) WEIR_HELD;
-  /// What the plan has done with by now. False: nothing.
-  bool give_up_due(PoolDevice &device, Followed &own) WEIR_HELD;
+  /// Plans some operations more (nullptr: none), and gives up what the plan has done with by now. False: there was nothing.
+  bool walk(PoolDevice &device, Followed &own, policy::Forecast *forecast) WEIR_HELD;
   bool clean(Releasable &lock, PoolDevice &device) WEIR_HELD;
   /// Whether a fetch is for now, and what of it.
   Look look_at(PoolDevice &device, Followed &own, uint64_t number,

@@ -126,20 +126,26 @@ size_t PlanExecutor::learn_logged(Releasable &lock, bool *whole) {
 bool PlanExecutor::catch_up(Releasable &lock) {
   const auto follows = [](const DevicePlans &plans) { return plans.followed() != nullptr; };
   if (stands_back_ || std::ranges::none_of(devices_, follows) || share_.used_up()) return false;
-  const CpuShare::Visit visit(share_);
   // Only the planner's thread makes learners: what a device without one does would be lost.
   const bool all_learn = std::ranges::all_of(page_.devices, [this](const auto &device) WEIR_HELD {
     return !may_have_plans(*device) || learner_of(device->place) != nullptr;
   });
-  bool whole = true;
-  const size_t learned = all_learn && !lease_.log.empty() ? learn_logged(lock, &whole) : 0;
-  if_memory([&]() WEIR_HELD {
-    for (size_t place = 0; place < devices_.size(); ++place) {
-      Followed *own = devices_[place].followed();
-      if (own != nullptr && page_.devices[place]->open())
-        (void)give_up_due(*page_.devices[place], *own);
-    }
-  });
+  size_t learned = 0;
+  if (all_learn && !lease_.log.empty()) {
+    const CpuShare::Visit visit(share_);
+    bool whole = true;
+    learned = learn_logged(lock, &whole);
+  }
+  for (size_t place = 0; place < devices_.size(); ++place) {
+    DevicePlans &plans = devices_[place];
+    Followed *own = plans.followed();
+    PoolDevice &device = *page_.devices[place];
+    if (own == nullptr || !device.open()) continue;
+    // Who has ended announces nothing more, and only follow() looks.
+    policy::Forecast *next = own == plans.learned.get() ? &plans.learned->forecast : nullptr;
+    if (!if_memory([&]() WEIR_HELD { (void)walk(device, *own, next); }))
+      end(device, *own, PlanEnd::memory);
+  }
   return learned >= learned_at_once;
 }
 

@@ -105,6 +105,17 @@ void what_is_announced_and_not_there_wakes_the_prefetcher(void **) {
   Sleepers::await(sleepers.prefetcher);
 }
 
+/// Nobody else has looked at the plan since.
+void who_gives_up_what_is_dirty_wakes_the_cleaner(void **) {
+  World world = learning({.device_pages = loop_pages, .host_pages = 512});
+  Loop loop(world);
+  assert_true(loop.begin());
+  Sleepers sleepers(world);
+  for (uint32_t i = 0; i < looped; ++i) loop.step();
+  Sleepers::await(sleepers.cleaner);
+  assert_true(planned(world));
+}
+
 void who_leaves_little_room_wakes_the_evictor(void **) {
   World world = pool_of("lru-window");
   Sleepers sleepers(world);
@@ -216,6 +227,7 @@ int main() {
   const CMUnitTest tests[] = {
       cmocka_unit_test(who_finds_all_there_wakes_nobody),
       cmocka_unit_test(what_is_announced_and_not_there_wakes_the_prefetcher),
+      cmocka_unit_test(who_gives_up_what_is_dirty_wakes_the_cleaner),
       cmocka_unit_test(who_leaves_little_room_wakes_the_evictor),
       cmocka_unit_test(an_announced_acquire_in_a_full_device_wakes_the_evictor),
       cmocka_unit_test(announcements_taken_back_wake_the_evictor),
