@@ -138,8 +138,10 @@ Status Acquirer::admitted(Releasable &lock, Drive &drive, bool *may) {
   });
   if (!absent || drive.plan.terms.quiet) return {};
   if (move::PlanExecutor *plans = others_.prefetcher.plans();
-      plans != nullptr && !fits && !std::exchange(drive.caught_up, true) && plans->catch_up(lock))
+      plans != nullptr && !fits && !std::exchange(drive.caught_up, true) && plans->catch_up(lock)) {
+    *may = false;  // what the plan names may have gone
     return {};
+  }
   const Answer answer = lease_.admission.ask(drive.ticket, fits, drive.options.timeout_ns != 0);
   if (answer == Answer::refused) {
     env_.events.tell(What::would_block);

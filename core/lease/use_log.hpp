@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // UseLog: what the streams of a pool acquire, and which large buffers are created and destroyed in between, for one who learns from it. Written
-// where it happens, without waiting for anybody; read by drain(), on a thread of the pool's. Off, it takes no memory.
+// where it happens, without waiting for anybody; read by drain(), under the pool's lock. Off, it takes no memory.
 //
 // The order is that of a pool-wide number, the moment. It goes on at each birth and death, and when another thread acquires on a stream
 // than the one before. A use has the moment it found: what happened before it, as the program sees it, has none that is later, and of two

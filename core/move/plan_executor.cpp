@@ -13,7 +13,7 @@ namespace {
 
 /// A plan is made when so many operations are announced ahead: it is worth nothing for a few.
 constexpr uint64_t worth_planning = 128;
-/// Planned at each step of the task, in which the lock is held.
+/// Planned at each step of the task, or call of catch_up(), in which the lock is held.
 constexpr int most_walked = 16;
 /// Operations between two looks at what others than the plan's parts take.
 constexpr uint64_t measured_every = 128;

@@ -62,9 +62,9 @@ class PlanExecutor final : public Task, private lease::Observer {
   void forget_region(const Region &region) noexcept WEIR_HELD;
 
   // ---- for acquires ----
-  /// One is short of room, and this thread is behind the program: what has been logged is learned now, and what is due is given up, so that
-  /// nothing leaves that a plan keeps. Some of it at a call, within the share, of which it takes. Returns whether the
-  /// lock was dropped.
+  /// One is short of room, and the planner's thread may be behind the program: what has been logged is learned now, the plan goes on, and what it
+  /// has done with is given up, so that nothing leaves that it keeps. Some of it at a call, within the share, of which it takes.
+  /// Returns whether the lock was dropped.
   bool catch_up(Releasable &lock) WEIR_HELD;
 
   // ---- for the prefetcher ----
@@ -109,13 +109,13 @@ class PlanExecutor final : public Task, private lease::Observer {
   const char *name() const noexcept override { return "the planner's thread"; }
 
  private:
-  /// Things that were logged: at a step, and while the lock is held.
+  /// Things that were logged: at a step or a call, and while the lock is held.
   static constexpr size_t most_learned = 256, learned_at_once = 32;
   static constexpr uint64_t least_rest_ns = 100'000, usual_rest_ns = 50'000'000,
                             most_rest_ns = 1'000'000'000;
   enum class Look : uint8_t { wanted, passed, no_room };
 
-  // ---- what is observed (lease::Observer), on the task's thread ----
+  // ---- what is observed (lease::Observer), on the task's thread or by catch_up() ----
   void observe(const lease::ObservedOperation &operation) override WEIR_HELD;
   void born(uint32_t buffer, uint64_t generation, uint64_t bytes) override WEIR_HELD;
   void died(uint32_t buffer, uint64_t generation) override WEIR_HELD;
@@ -136,8 +136,8 @@ class PlanExecutor final : public Task, private lease::Observer {
   bool compare_lives() noexcept WEIR_HELD;
   /// Some of what has been logged goes to the learners. Returns how many things it was; 0: that is all for now. Drops the lock.
   size_t drain(Releasable &lock) WEIR_HELD;
-  /// The same, where there are learners. `whole`: false if there was no memory.
-  size_t learn_logged(Releasable &lock, bool *whole) WEIR_HELD;
+  /// Some of that. `whole`: false if there was no memory.
+  size_t learn_some(bool *whole) WEIR_HELD;
   /// Something has been acquired the slow way: there is more to come, and the caller waits for copies, most likely.
   void wake() noexcept WEIR_HELD {
     // The planner's thread would do nothing now, and looks again as soon as it may.
@@ -175,7 +175,7 @@ class PlanExecutor final : public Task, private lease::Observer {
   policy::Announcements &announcements_;
   std::pmr::vector<DevicePlans> devices_ WEIR_GUARDED;  ///< by place
   uint64_t rest_ns_ WEIR_GUARDED = least_rest_ns;       ///< until there is something new to learn
-  CpuShare share_ WEIR_GUARDED;                         ///< of the planner's thread
+  CpuShare share_ WEIR_GUARDED;                         ///< of who learns and plans
   bool stands_back_ WEIR_GUARDED = false;               ///< it is used up
   uint64_t learners_ WEIR_GUARDED = 0;                  ///< so many have been there
   size_t sharers_ WEIR_GUARDED = 0;             ///< learners that the memory for them is divided by

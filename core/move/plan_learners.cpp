@@ -111,42 +111,43 @@ bool PlanExecutor::compare_lives() noexcept {
 
 // ---- the share ----
 
-size_t PlanExecutor::learn_logged(Releasable &lock, bool *whole) {
+size_t PlanExecutor::learn_some(bool *whole) {
   size_t learned = 0;
-  for (bool more = true; more && learned < most_learned && !env_.sync.lock.stopping();) {
-    size_t some = 0;
-    *whole = if_memory([&]() WEIR_HELD { some = lease_.log.drain(*this, learned_at_once); });
-    learned += some;
-    more = *whole && some >= learned_at_once;
-    if (more) lock.unlocked([] {});  // a caller may take it in between
-  }
+  *whole = if_memory([&]() WEIR_HELD { learned = lease_.log.drain(*this, learned_at_once); });
   return learned;
 }
 
 bool PlanExecutor::catch_up(Releasable &lock) {
   const auto follows = [](const DevicePlans &plans) { return plans.followed() != nullptr; };
   if (stands_back_ || std::ranges::none_of(devices_, follows) || share_.used_up()) return false;
+  const CpuShare::Visit visit(share_);
   // Only the planner's thread makes learners: what a device without one does would be lost.
-  const bool all_learn = std::ranges::all_of(page_.devices, [this](const auto &device) WEIR_HELD {
+  const auto learns = [this](const auto &device) WEIR_HELD {
     return !may_have_plans(*device) || learner_of(device->place) != nullptr;
-  });
-  size_t learned = 0;
-  if (all_learn && !lease_.log.empty()) {
-    const CpuShare::Visit visit(share_);
+  };
+  bool dropped = false;
+  for (size_t learned = 0; learned < most_learned && !env_.sync.lock.stopping();) {
+    if (lease_.log.empty() || !std::ranges::all_of(page_.devices, learns)) break;
     bool whole = true;
-    learned = learn_logged(lock, &whole);
+    const size_t some = learn_some(&whole);
+    if (!whole || some < learned_at_once) break;
+    learned += some;
+    lock.unlocked([&] { env_.sync.points.at("plans.behind"); });
+    dropped = true;
   }
   for (size_t place = 0; place < devices_.size(); ++place) {
     DevicePlans &plans = devices_[place];
     Followed *own = plans.followed();
     PoolDevice &device = *page_.devices[place];
     if (own == nullptr || !device.open()) continue;
+    if (own->trust != nullptr && !own->trust->holds()) continue;  // the planner's thread ends it
     // Who has ended announces nothing more, and only follow() looks.
     policy::Forecast *next = own == plans.learned.get() ? &plans.learned->forecast : nullptr;
     if (!if_memory([&]() WEIR_HELD { (void)walk(device, *own, next); }))
       end(device, *own, PlanEnd::memory);
   }
-  return learned >= learned_at_once;
+  note_followed();
+  return dropped;
 }
 
 size_t PlanExecutor::drain(Releasable &lock) {
@@ -157,7 +158,13 @@ size_t PlanExecutor::drain(Releasable &lock) {
   const bool any = !lease_.log.empty();
   if (any) have_learners(lock);
   lock.unlocked([&] { env_.sync.points.at("log.looked"); });
-  const size_t learned = any ? learn_logged(lock, &whole) : 0;
+  size_t learned = 0;
+  for (bool more = any; more && learned < most_learned && !env_.sync.lock.stopping();) {
+    const size_t some = learn_some(&whole);
+    learned += some;
+    more = whole && some >= learned_at_once;
+    if (more) lock.unlocked([] {});  // a caller may take it in between
+  }
   if (whole && learned < most_learned) catch_ups_.answer(asked);
   if (learned != 0 || !whole)
     rest_ns_ = least_rest_ns;
@@ -168,7 +175,7 @@ size_t PlanExecutor::drain(Releasable &lock) {
   return learned;
 }
 
-/// All that learns and plans is done here; what carries plans out (the cleaner, the prefetcher) waits for links, and takes little.
+/// All that learns and plans is done here, but for what an acquire that is short of room does itself (catch_up()); what carries plans out (the cleaner, the prefetcher) waits for links, and takes little.
 bool PlanExecutor::step(Releasable &lock) {
   if (share_.used_up()) {
     stand_back();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What streams do, told to the forecasts that learn from it. On the planner's thread.
+// What streams do, told to the forecasts that learn from it. On the planner's thread, or that of an acquire that is short of room.
 
 #include "core/move/plan_executor.hpp"
 

@@ -5,6 +5,8 @@
 
 #include "tests/unit/hand_driven.hpp"
 
+#include <thread>
+
 namespace {
 
 using namespace weir::test;
@@ -56,12 +58,41 @@ void nobody_learns_beyond_the_share(void **) {
   loop.end();
 }
 
+/// A set is planned anew after it: its buffer may be destroyed in between.
+void who_learns_much_looks_again(void **) {
+  World world = large_enough();
+  Loop loop = followed(world);
+  uint32_t missing = 0;
+  while (query(world, loop.buffers[missing]).device_bytes != 0) ++missing;
+  uint32_t there = missing;
+  while (query(world, loop.buffers[there]).device_bytes == 0) ++there;
+  for (int i = 0; i < 100; ++i) use(world, loop.buffers[there], 0, there + 1);
+  weir_result result = WEIR_SUCCESS;
+  Stops stops(world, {"plans.behind"});
+  std::thread other([&] {
+    weir_use use = WEIR_USE(loop.buffers[missing], WEIR_READ_WRITE);
+    weir_lease lease = nullptr;
+    auto &stream = *reinterpret_cast<weir::backend::Stream *>(world.streams[0]);
+    result = engine_of(world).acquire(stream, &use, 1, {}, &lease).code();
+    if (result == WEIR_SUCCESS) ok(weir_release(lease, world.streams[0]));
+  });
+  stops.await("plans.behind");
+  ok(weir_buffer_destroy(world.pool, loop.buffers[missing]));
+  stops.let_go("plans.behind");
+  other.join();
+  assert_int_equal(result, WEIR_ERROR_INVALID_HANDLE);
+  validate(world);
+  loop.buffers.erase(loop.buffers.begin() + missing);
+  loop.end();
+}
+
 }  // namespace
 
 int main() {
   const CMUnitTest tests[] = {
       cmocka_unit_test(who_is_short_of_room_gives_up_what_is_due),
       cmocka_unit_test(nobody_learns_beyond_the_share),
+      cmocka_unit_test(who_learns_much_looks_again),
   };
   return cmocka_run_group_tests(tests, nullptr, nullptr);
 }
