@@ -68,18 +68,21 @@ void who_learns_much_looks_again(void **) {
   while (query(world, loop.buffers[there]).device_bytes == 0) ++there;
   for (int i = 0; i < 100; ++i) use(world, loop.buffers[there], 0, there + 1);
   weir_result result = WEIR_SUCCESS;
-  Stops stops(world, {"plans.behind"});
-  std::thread other([&] {
+  const auto acquires = [&] {
     weir_use use = WEIR_USE(loop.buffers[missing], WEIR_READ_WRITE);
     weir_lease lease = nullptr;
     auto &stream = *reinterpret_cast<weir::backend::Stream *>(world.streams[0]);
     result = engine_of(world).acquire(stream, &use, 1, {}, &lease).code();
     if (result == WEIR_SUCCESS) ok(weir_release(lease, world.streams[0]));
-  });
-  stops.await("plans.behind");
-  ok(weir_buffer_destroy(world.pool, loop.buffers[missing]));
-  stops.let_go("plans.behind");
-  other.join();
+  };
+  {
+    Stops stops(world, {"plans.behind"});
+    std::thread other(acquires);
+    stops.await("plans.behind");
+    ok(weir_buffer_destroy(world.pool, loop.buffers[missing]));
+    stops.let_go("plans.behind");
+    other.join();
+  }
   assert_int_equal(result, WEIR_ERROR_INVALID_HANDLE);
   validate(world);
   loop.buffers.erase(loop.buffers.begin() + missing);
