@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CpuShare: holds work of one thread's, with pieces of it that others do, to a share of a CPU. Time that is not used is saved up, to a bound; what is used up has to be earned
-// anew before the work goes on. It stops nobody: who works asks whether he may. What the thread uses between two pieces of the work, to sleep and to
-// wake, counts too, and pieces that come again and again are spread out so that this leaves half of the share.
+// CpuShare: holds work of one thread's, with pieces of it that others do, to a share of a CPU. Time that is not used is saved up, to a
+// bound; what is used up has to be earned anew before the work goes on. It stops nobody: who works asks whether he may. What the
+// thread uses between two pieces of the work, to sleep and to wake, counts too, and pieces that come again and again are spread out so
+// that this leaves half of the share.
 //
-// What must hold: over any stretch of time the work takes no more CPU time than `percent` of it, what may be saved up, and one piece of work of each thread.
-// The clock is read only when CPU time has been used: where computing takes none, as in the virtual time of `weir replay --virtual`
-// (tools/virtual_time), the share is never used up, and no clock is read for it.
+// What must hold: over any stretch of time the work takes no more CPU time than `percent` of it, what may be saved up, and one piece of
+// work of each thread. The clock is read only when CPU time has been used: where computing takes none, as in the virtual time of
+// `weir replay --virtual` (tools/virtual_time), the share is never used up, and no clock is read for it.
 #pragma once
 
 #include "core/base/clock.hpp"
