@@ -7,6 +7,7 @@
 #include <malloc.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
 #include <thread>
 
@@ -29,6 +30,23 @@ constexpr ModelPhase model_phases[] = {{1, 4, 3000}, {2, 4, 1500}, {4, 4, 1000}}
 #endif
 /// By how much a process's addresses may grow in a phase: stacks, and what the C library keeps for threads.
 constexpr uint64_t model_address_slack = 192 * mib;
+
+/// What a process's addresses have grown by from round to round. A runtime may take a large piece once, for its own pools (CUDA's
+/// takes half a GiB); what is lost in every round is lost by the backend.
+class Growth {
+ public:
+  void note(uint64_t addresses) {
+    if (last_ != 0 && addresses > last_) {
+      sum_ += addresses - last_;
+      largest_ = std::max(largest_, addresses - last_);
+    }
+    last_ = addresses;
+  }
+  uint64_t without_the_largest() const { return sum_ - largest_; }
+
+ private:
+  uint64_t last_ = 0, sum_ = 0, largest_ = 0;
+};
 
 uint64_t addresses_held() {
   std::ifstream file("/proc/self/statm");
@@ -93,7 +111,7 @@ REQUIRE("FA-007", alone(),
   for (const ModelPhase &phase : model_phases) {
     common.threads = phase.threads;
     Holdings held;
-    uint64_t addresses = 0;
+    Growth growth;
     for (uint32_t round = 0; round < phase.rounds; ++round) {
       const std::string where = words(phase.threads, " threads, round ", round);
       seed = Random(seed).next();
@@ -101,16 +119,17 @@ REQUIRE("FA-007", alone(),
       TRY(in_shape(where, memory_is_back(t, common, before)));
       if (round == 0) {
         held = holdings();
-        addresses = addresses_held();
+        growth.note(addresses_held());
         continue;
       }
       // Threads of streams that have just ended may end with a later call.
       Holdings most = held;
       most.threads += model::most_lanes * phase.threads;
       TRY(in_shape(where, holdings_back(most, 4)));
-      const uint64_t now = addresses_held();
-      CHECK(now < addresses + model_address_slack, where, ": the process's addresses grew by ",
-            now - addresses, " bytes");
+      growth.note(addresses_held());
+      CHECK(growth.without_the_largest() < model_address_slack, where,
+            ": the process's addresses grew by ", growth.without_the_largest(),
+            " bytes beside the largest piece");
     }
   }
   t.note(words(common.steps.load(), " steps"));

@@ -72,12 +72,17 @@ weir_result Memory::free(uint32_t device, uint64_t address, uint64_t bytes) {
 }
 
 weir_result Memory::host_allocate(uint64_t bytes, void **memory) {
-  if (bytes == 0) return refuse(WEIR_ERROR_INVALID_ARGUMENT, "host memory of 0 bytes");
+  if (bytes == 0 || bytes > uint64_t{1} << 62U) {
+    return refuse(WEIR_ERROR_INVALID_ARGUMENT, "host memory of %llu bytes",
+                  static_cast<Number>(bytes));
+  }
   const Functions &call = runtime_.call();
   const Relaxed relaxed(runtime_);
+  // Whole pages, as few bytes may share one with others.
+  const uint64_t whole = (bytes + page - 1) / page * page;
   void *made = nullptr;
   WEIR_BACKEND_TRY(on_host(checked(
-      call.hipHostMalloc(&made, bytes, abi::host_malloc_portable | abi::host_malloc_coherent),
+      call.hipHostMalloc(&made, whole, abi::host_malloc_portable | abi::host_malloc_coherent),
       "hipHostMalloc")));
   common::Undo undo([&] { end_quietly([&] { return call.hipHostFree(made); }); });
   host_.add(number(made), number(made), bytes);

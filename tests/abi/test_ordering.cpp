@@ -295,17 +295,22 @@ void move_between_uses(bool of_the_dead) {
       for (size_t i = in_slab; i + 1 < all.size(); ++i) ok(weir_buffer_destroy(world.pool, all[i]));
       weir_buffer mover = all.back();  // alone in its slab, and so are the pages that it leaves
       world.fill(mover, size, 1);
-      Blocker blocker(streams.a);  // of one of them only
       Running one;
       Running dead;
       Running two;
-      weir_stream of_one = of_the_dead ? streams.c : streams.a;
-      weir_stream of_dead = of_the_dead ? streams.a : streams.c;
-      ok(begin(world, of_one, mover, size, first, seed_for(first, 1, 2), &one));
-      ok(weir_release(one.lease, of_one));
-      ok(begin(world, of_dead, all[3], size, all_uses[2], 9, &dead));
-      ok(weir_release(dead.lease, of_dead));
+      const auto use_one = [&](weir_stream stream) {
+        ok(begin(world, stream, mover, size, first, seed_for(first, 1, 2), &one));
+        ok(weir_release(one.lease, stream));
+      };
+      const auto use_dead = [&](weir_stream stream) {
+        ok(begin(world, stream, all[3], size, all_uses[2], 9, &dead));
+        ok(weir_release(dead.lease, stream));
+      };
+      // One of them is done before the other is held back: a host function that waits may keep all others from running.
+      of_the_dead ? use_one(streams.c) : use_dead(streams.c);
       ok(weir_stream_synchronize(streams.c));
+      Blocker blocker(streams.a);
+      of_the_dead ? use_dead(streams.a) : use_one(streams.a);
       ok(weir_buffer_destroy(world.pool, all[3]));
       weir_defragment_desc desc = WEIR_DEFRAGMENT_DESC_INIT;
       desc.max_moves = 1;

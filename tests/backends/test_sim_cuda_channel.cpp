@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The simulated CUDA driver's two ways to be more like a real machine: a stream's channel that is full, and memory of a file
-// that can't be registered.
+// The simulated CUDA driver's ways to be more like a real machine: a stream's channel that is full, host functions that run
+// one after another, and memory of a file that can't be registered.
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -27,7 +27,7 @@ uint64_t blocked(const Sim &sim) {
 
 /// Each call that enqueues, or records, blocks while two entries and more are pending, and no other does.
 void test_full_channel(void **) {
-  Sim sim("channel_depth=1");
+  Sim sim("channel_depth=1;serial_host_calls=0");  // the gate stands for a kernel
   const abi::Stream full = sim.stream(), other = sim.stream();
   const abi::Event event = sim.event(), early = sim.event();
   const abi::DevicePointer device = sim.plain();
@@ -69,6 +69,39 @@ void test_full_channel(void **) {
   for (const abi::Stream each : {full, other}) OK(sim.cu.cuStreamDestroy_v2(each));
 }
 
+void set(void *user) { static_cast<std::atomic<bool> *>(user)->store(true); }
+
+/// A host function that blocks keeps those of other streams of its device, and nothing else of theirs.
+void test_host_functions_take_turns(void **) {
+  for (const bool serial : {true, false}) {
+    Sim sim(serial ? "" : "serial_host_calls=0");
+    const abi::Stream first = sim.stream(), second = sim.stream(), third = sim.stream();
+    const abi::DevicePointer device = sim.plain();
+    unsigned char *pinned = sim.pinned();
+    Gate gate;
+    std::atomic<bool> ran{false};
+    OK(sim.cu.cuLaunchHostFunc(first, Gate::pass, &gate));
+    gate.wait_for_visitor();
+    OK(sim.cu.cuLaunchHostFunc(second, set, &ran));
+    OK(sim.cu.cuMemcpyHtoDAsync_v2(device, pinned, kib64, third));
+    OK(sim.cu.cuStreamSynchronize(third));
+    if (serial) {
+      IS(sim.cu.cuStreamQuery(second), not_ready);
+      assert_false(ran);
+    } else {
+      OK(sim.cu.cuStreamSynchronize(second));
+      assert_true(ran);
+    }
+    gate.open();
+    OK(sim.cu.cuStreamSynchronize(second));
+    OK(sim.cu.cuStreamSynchronize(first));
+    assert_true(ran);
+    OK(sim.cu.cuMemFree_v2(device));
+    OK(sim.cu.cuMemFreeHost(pinned));
+    for (const abi::Stream each : {first, second, third}) OK(sim.cu.cuStreamDestroy_v2(each));
+  }
+}
+
 void test_memory_of_a_file(void **) {
   for (const bool refused : {false, true}) {
     Sim sim(refused ? "memfd=0" : "");
@@ -93,6 +126,7 @@ void test_memory_of_a_file(void **) {
 int main() {
   const CMUnitTest tests[] = {
       cmocka_unit_test(test_full_channel),
+      cmocka_unit_test(test_host_functions_take_turns),
       cmocka_unit_test(test_memory_of_a_file),
   };
   return cmocka_run_group_tests(tests, nullptr, nullptr);

@@ -13,6 +13,7 @@
 #include "tests/drivers/cuda/symbols.hpp"
 #include "tests/drivers/sim/machine.hpp"
 
+#include <array>
 #include <atomic>
 #include <map>
 #include <memory>
@@ -123,6 +124,8 @@ class Driver final : public sim::Attachment {
   sim::Handles<EventObject> events;
   sim::Handles<GranuleObject> granules;
   sim::Handles<GraphObject> graphs;
+  /// By device: held while a host function of one of its streams runs, where they run one after another.
+  std::array<std::mutex, sim::max_devices> host_calls;
 
   int version() const noexcept;
   bool is_device(abi::Device device) const noexcept {

@@ -139,7 +139,9 @@ Result cuMemHostAlloc(void **memory, size_t bytes, unsigned flags) {
     if (memory == nullptr || (flags & ~known) != 0) {
       return WEIR_SIM_MISUSE(driver, result::invalid_value, "cuMemHostAlloc with flags %#x", flags);
     }
-    return code_of(driver.machine.host().allocate(bytes, memory));
+    // Few bytes share a page with others, 512 bytes apart.
+    constexpr uint64_t page = 4096, apart = 512;
+    return code_of(driver.machine.host().allocate(bytes, memory, bytes < page ? apart : 0));
   });
 }
 

@@ -9,14 +9,17 @@ namespace sim = weir::sim;
 
 namespace {
 
-/// A host function may not call the driver; the thread remembers that it is in one.
+/// A host function may not call the driver; the thread remembers that it is in one. One that does not return keeps those of other
+/// streams from running, as cuda.h allows ("may be serialized") and drivers do.
 class HostFunction final : public sim::Task {
  public:
   HostFunction(Driver &driver, abi::HostFunction function, void *user) noexcept
       : driver_(driver), function_(function), user_(user) {}
   /// Not called in a context that is in trouble, as documented.
-  void run(sim::Stream &, bool healthy) noexcept override {
+  void run(sim::Stream &stream, bool healthy) noexcept override {
     if (!healthy) return;
+    std::unique_lock turn(driver_.host_calls[stream.device()], std::defer_lock);
+    if (driver_.machine.options().serial_host_calls) turn.lock();
     this_thread(driver_).in_host_function = true;
     function_(user_);
     this_thread(driver_).in_host_function = false;

@@ -8,6 +8,7 @@
 // Memory that is mapped is reached by a device when access was set for it, whoever owns the memory: peer access
 // between contexts opens allocations of cuMemAlloc only.
 
+#include "backends/host/link.hpp"
 #include "tests/drivers/cuda/driver.hpp"
 
 #include <cstring>
@@ -16,6 +17,10 @@ using namespace weir::sim_cuda;
 namespace sim = weir::sim;
 
 namespace {
+
+void take_time(uint64_t ns) {
+  if (ns != 0) weir::host::wait_until(weir::host::now_ns() + ns);
+}
 
 using GranulePointer = std::shared_ptr<GranuleObject>;
 
@@ -227,6 +232,7 @@ Result cuMemUnmap(abi::DevicePointer address, size_t bytes) {
   return vmm("cuMemUnmap", [&](Driver &driver) -> Result {
     const Result trouble = health_at(driver, address);
     WEIR_SIM_TRY(code_of(driver.machine.addresses().unmap(address, bytes)));
+    take_time(driver.machine.options().map_latency_ns / 2);
     return trouble;
   });
 }
@@ -260,6 +266,7 @@ Result cuMemSetAccess(abi::DevicePointer address, size_t bytes, const abi::Acces
       const auto device = static_cast<uint32_t>(who[i].location.id);
       WEIR_SIM_TRY(code_of(addresses.set_access(address, bytes, sim::device_bit(device), access)));
     }
+    take_time(driver.machine.options().map_latency_ns);
     return result::success;
   });
 }

@@ -18,11 +18,13 @@
  *   rdma=1 compute=9    CUDA: memory can be made for RDMA; major number of the compute capability
  *   vmm_context=0       CUDA, 1: virtual-memory calls fail on a thread without a current context
  *   reserve_alignment=0 CUDA: larger alignments of reservations are not kept to; 0 = all are
- *   memfd=1             CUDA: 0: memory of a memfd can't be registered, though the device says that it registers memory
  *   host_call=1         0: the driver has no host functions in streams
+ *   serial_host_calls=1 CUDA: host functions of all streams of a device run one after another, as on a real one; 0: each
+ *                       stream runs its own
  *   links=pcie          none, pcie, nvlink (every pair), ring (NVLink to both neighbours, else PCIe)
  *   link_bandwidth=0 peer_bandwidth=0 link_latency_ns=0    as in the host backend: 0 is as fast as memcpy
  *   call_latency_ns=0   every call of the driver takes as long
+ *   map_latency_ns=0    CUDA: cuMemSetAccess takes as long beside that, and cuMemUnmap half of it, whatever they span
  *   channel_depth=0     CUDA: a call that enqueues onto a stream with more entries than this pending, or records an event there,
  *                       blocks until one has passed, as when a device's channel is full; 0 = never
  *   hang=CALL           the named call never returns, until weir_sim_resume

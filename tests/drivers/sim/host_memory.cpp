@@ -21,9 +21,11 @@ uint64_t address_of(const void *memory) { return reinterpret_cast<uintptr_t>(mem
 void *memory_at(uint64_t address) {
   return reinterpret_cast<void *>(static_cast<uintptr_t>(address));
 }
-uint64_t in_pages(uint64_t bytes) {
-  const uint64_t page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
-  return (bytes + page - 1) / page * page;
+uint64_t page_size() { return static_cast<uint64_t>(sysconf(_SC_PAGESIZE)); }
+uint64_t in_pages(uint64_t bytes) { return (bytes + page_size() - 1) / page_size() * page_size(); }
+void unmap(uint64_t address, uint64_t bytes) {
+  const uint64_t inset = address % page_size();
+  munmap(memory_at(address - inset), in_pages(inset + bytes));
 }
 
 }  // namespace
@@ -42,24 +44,24 @@ bool lies_in_memfd(const void *memory) {
 
 HostMemory::~HostMemory() {
   for (const auto &[address, range] : ranges_) {
-    if (range.own) munmap(memory_at(address), in_pages(range.bytes));
+    if (range.own) unmap(address, range.bytes);
   }
 }
 
-Answer HostMemory::allocate(uint64_t bytes, void **memory) {
+Answer HostMemory::allocate(uint64_t bytes, void **memory, uint64_t inset) {
   if (bytes == 0) return census_.misuse("pinned memory of 0 bytes");
   if (bytes > UINT64_MAX / 2) return Answer::out_of_host_memory;
   std::map<uint64_t, Range> record;
   record.emplace(0, Range{bytes, true});
-  void *made = mmap(nullptr, in_pages(bytes), PROT_READ | PROT_WRITE,
+  void *made = mmap(nullptr, in_pages(inset + bytes), PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (made == MAP_FAILED) return Answer::out_of_host_memory;
   auto node = record.extract(0);
-  node.key() = address_of(made);
+  node.key() = address_of(made) + inset;
   const std::lock_guard hold(mutex_);
   ranges_.insert(std::move(node));
   census_.add(Kind::pinned);
-  *memory = made;
+  *memory = memory_at(address_of(made) + inset);
   return Answer::ok;
 }
 
@@ -75,7 +77,7 @@ Answer HostMemory::release(void *memory) {
     ranges_.erase(it);
     census_.remove(Kind::pinned);
   }
-  munmap(memory, in_pages(bytes));
+  unmap(address_of(memory), bytes);
   return Answer::ok;
 }
 

@@ -26,7 +26,8 @@ class HostMemory {
   HostMemory(const HostMemory &) = delete;
   HostMemory &operator=(const HostMemory &) = delete;
 
-  Answer allocate(uint64_t bytes, void **memory);
+  /// Begins `inset` bytes into a page.
+  Answer allocate(uint64_t bytes, void **memory, uint64_t inset = 0);
   /// `memory` as allocate() gave it.
   Answer release(void *memory);
   /// Any range that overlaps no other.

@@ -14,8 +14,10 @@ namespace {
 
 constexpr std::string_view known =
     "devices, memory, granule, mode, version, vmm, peer, batch_copy, export_fd, export_fabric, "
-    "host_call, integrated, memfd, rdma, vmm_context, compute, reserve_alignment, links, "
-    "link_bandwidth, peer_bandwidth, link_latency_ns, call_latency_ns, channel_depth, hang";
+    "host_call, serial_host_calls, integrated, memfd, rdma, vmm_context, compute, "
+    "reserve_alignment, links, "
+    "link_bandwidth, peer_bandwidth, link_latency_ns, call_latency_ns, map_latency_ns, "
+    "channel_depth, hang";
 
 struct Flag {
   std::string_view key;
@@ -30,7 +32,8 @@ constexpr Flag flags[] = {{"vmm", &Options::vmm},
                           {"integrated", &Options::integrated},
                           {"memfd", &Options::memfd},
                           {"rdma", &Options::rdma},
-                          {"vmm_context", &Options::vmm_context}};
+                          {"vmm_context", &Options::vmm_context},
+                          {"serial_host_calls", &Options::serial_host_calls}};
 
 struct NumberOption {
   std::string_view key;
@@ -44,6 +47,7 @@ constexpr NumberOption numbers[] = {{"memory", &Options::memory, 1024},
                                     {"peer_bandwidth", &Options::peer_bandwidth, 1000},
                                     {"link_latency_ns", &Options::link_latency_ns, 1000},
                                     {"call_latency_ns", &Options::call_latency_ns, 1000},
+                                    {"map_latency_ns", &Options::map_latency_ns, 1000},
                                     {"channel_depth", &Options::channel_depth, 1000}};
 
 std::string read_small(std::string_view key, std::string_view value, uint64_t most, uint32_t *out) {

@@ -22,12 +22,12 @@ struct Options {
   uint32_t version = 0;  ///< 0: the newest that the driver knows
   bool vmm = true, peer = true, batch_copy = true, export_fd = true, export_fabric = false;
   bool host_call = true, integrated = false, memfd = true;
-  bool rdma = true, vmm_context = false;
+  bool rdma = true, vmm_context = false, serial_host_calls = true;
   uint32_t compute = 9;            ///< major number of what CUDA calls the compute capability
   uint64_t reserve_alignment = 0;  ///< the most that reservations keep to; 0: any
   Topology links = Topology::pcie;
   uint64_t link_bandwidth = 0, peer_bandwidth = 0, link_latency_ns = 0;
-  uint64_t call_latency_ns = 0;
+  uint64_t call_latency_ns = 0, map_latency_ns = 0;
   uint64_t channel_depth = 0;  ///< entries of a stream that may be pending; 0 = any number
   std::string hang;            ///< the call that never returns; "" = none
 };
