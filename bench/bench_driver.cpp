@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the CUDA driver itself costs, without Weir: single calls of its virtual memory (micro), managed memory (managed). And
-// a process that only holds contexts: while it lives, others need not wake the devices.
+// What the CUDA driver itself costs, without Weir: single calls of its virtual memory (micro), what remapping leaves of the
+// link's speed (remap), managed memory (managed). And a process that only holds contexts: while it lives, others need not wake the devices.
 //
-//   bench_driver [--only micro|managed] [--repetitions 9] [--kernel-ms 50] [--mib 1024]
+//   bench_driver [--only micro|remap|managed] [--repetitions 9] [--kernel-ms 50] [--mib 1024]
 //   bench_driver --hold 1     says "holds N devices" and ends when its input does
 //
 // It must never judge a number: it exits 1 only if a call fails that no case is about.
@@ -17,11 +17,12 @@ namespace {
 using namespace weir::bench;
 
 [[noreturn]] void usage(const char *wrong) {
-  std::fprintf(stderr,
-               "bench_driver: %s\n"
-               "usage: bench_driver [--only micro|managed] [--repetitions 9] [--kernel-ms 50]\n"
-               "  [--mib 1024] | --hold 1\n",
-               wrong);
+  std::fprintf(
+      stderr,
+      "bench_driver: %s\n"
+      "usage: bench_driver [--only micro|remap|managed] [--repetitions 9] [--kernel-ms 50]\n"
+      "  [--mib 1024] | --hold 1\n",
+      wrong);
   std::exit(2);
 }
 
@@ -63,13 +64,16 @@ int main(int argc, char **argv) {
   }
   if (settings.repetitions < 1 || settings.kernel_ms < 1 || settings.bytes == 0)
     usage("--repetitions, --kernel-ms and --mib from 1");
-  if (!settings.only.empty() && settings.only != "micro" && settings.only != "managed")
-    usage("--only names no part");
+  const auto wanted = [&](std::string_view part) {
+    return settings.only.empty() || settings.only == part;
+  };
+  if (!wanted("micro") && !wanted("remap") && !wanted("managed")) usage("--only names no part");
   Driver driver(false);
-  if (settings.only != "managed") measure_first_calls(driver);
+  if (wanted("micro")) measure_first_calls(driver);
   driver.retain();
   driver.introduce(settings);
-  if (settings.only != "managed") measure_calls(settings, driver);
-  if (settings.only != "micro") measure_managed(settings, driver);
+  if (wanted("micro")) measure_calls(settings, driver);
+  if (wanted("remap")) measure_remapping(settings, driver);
+  if (wanted("managed")) measure_managed(settings, driver);
   return 0;
 }

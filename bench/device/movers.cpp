@@ -55,6 +55,9 @@ weir_pool_desc Cycle::pool(const Settings &settings) {
   desc.host_budget = 3 * settings.bytes;
   desc.page_size = settings.page;
   desc.large_page_size = settings.page;
+  // What moves is what the step is for: nothing is cleaned or brought ahead, and no more is kept free than the two pages there are.
+  desc.policy = "lru-window";
+  desc.watermark_low_permille = desc.watermark_high_permille = 1;
   return desc;
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Host memory that the pool's HOST tier is made of (a memfd, mapped and registered) against what the runtime itself pins:
-// copies both ways, and how long it takes to register, to touch or to allocate a GiB. On huge pages too, where they may be had.
+// copies both ways, and how long it takes to register, to touch or to allocate a GiB. On huge pages too, where they may be had. And
+// what it brings to fault the memory in on several threads, or in huge pages that the system makes of the file's.
 
 #include "bench/device/report.hpp"
 
@@ -10,6 +11,8 @@
 
 #include <cerrno>
 #include <cstring>
+#include <thread>
+#include <vector>
 
 namespace weir::bench {
 namespace {
@@ -37,6 +40,29 @@ class File {
   File(const File &) = delete;
   File &operator=(const File &) = delete;
   void *memory() const { return memory_; }
+  /// Faults all of it in, a part of it on each thread. 0, or the error.
+  int populate(uint32_t threads, bool huge) const {
+#ifdef MADV_POPULATE_WRITE
+    if (huge && madvise(memory_, bytes_, MADV_HUGEPAGE) != 0) return errno;
+    std::vector<std::thread> all;
+    std::vector<int> errors(threads);
+    const uint64_t part = bytes_ / threads / (2 * mib) * (2 * mib);
+    for (uint32_t i = 0; i < threads; ++i) {
+      all.emplace_back([&, i] {
+        const uint64_t begin = i * part, end = i + 1 == threads ? bytes_ : begin + part;
+        if (madvise(static_cast<char *>(memory_) + begin, end - begin, MADV_POPULATE_WRITE) != 0)
+          errors[i] = errno;
+      });
+    }
+    for (std::thread &each : all) each.join();
+    for (const int error : errors)
+      if (error != 0) return error;
+    return 0;
+#else
+    (void)threads, (void)huge;
+    return ENOSYS;
+#endif
+  }
   uint64_t address() const { return reinterpret_cast<uint64_t>(memory_); }
   const std::string &why() const { return why_; }
 
@@ -60,7 +86,7 @@ class Registered {
     const double registered = timed(
         [&] { result = backend_.table().host_register(backend_.state(), file.memory(), bytes); });
     if (result != WEIR_SUCCESS) return skip(kind, weir_result_string(result));
-    Series register_time, down, up;
+    Series register_time, down, up, enqueued;
     register_time.add((touched + registered) * 1e-9 / gib_of(bytes), allocate_s_per_gib());
     {
       const Pinned pinned(backend_, bytes);
@@ -70,6 +96,8 @@ class Registered {
             copy(file.address(), device.address()), copy(pinned.address(), device.address()),
             copy(device.address(), file.address()), copy(device.address(), pinned.address())};
         if (i < 0) continue;
+        enqueued.add(enqueue_share(file.address(), device.address()),
+                     enqueue_share(pinned.address(), device.address()));
         down.add(gib_of(bytes) / times[0] * 1e9, gib_of(bytes) / times[1] * 1e9);
         up.add(gib_of(bytes) / times[2] * 1e9, gib_of(bytes) / times[3] * 1e9);
       }
@@ -88,6 +116,10 @@ class Registered {
     tell({"registered_copy", "copies from a registered memfd",
           "as many from memory of host_allocate", speed},
          up, "up");
+    tell({"registered_copy_call",
+          "share of the time of copies down that the calls take which enqueue them",
+          "the same with memory of host_allocate", "of the time"},
+         enqueued, "down");
     report_.figure({"registration", "touching and registering a memfd",
                     "host_allocate of as much, touched", time_unit},
                    register_time, [&](Json &json) {
@@ -95,6 +127,31 @@ class Registered {
                          .number("registering_share", registered / (touched + registered))
                          .number("unregistering_share", removed / (touched + registered));
                    });
+  }
+
+  /// Threads that fault memory in, held against one.
+  void populate(uint32_t threads, bool huge) {
+    const Meaning meaning{"population", "a memfd faulted in on several threads",
+                          "the same on one thread, in pages of the system", time_unit};
+    Series series;
+    int error = 0;
+    const auto once = [&](uint32_t on, bool in_huge) {
+      const File file(settings_.bytes, 0);
+      if (file.memory() == nullptr) return 0.0;
+      const double ns = timed([&] {
+        if (const int met = file.populate(on, in_huge); met != 0) error = met;
+      });
+      return ns * 1e-9 / gib_of(settings_.bytes);
+    };
+    for (int i = 0; i < 3 && error == 0; ++i) {
+      const double ours = once(threads, huge);
+      series.add(ours, once(1, false));
+    }
+    if (error != 0) return report_.skipped(meaning, std::strerror(error));
+    report_.figure(meaning, series, [&](Json &json) {
+      json.count("threads", threads)
+          .text("memory", huge ? "huge pages where the system makes them" : "pages of the system");
+    });
   }
 
  private:
@@ -114,6 +171,18 @@ class Registered {
         queue_.copy(to + at, from + at, settings_.page);
       queue_.wait();
     });
+  }
+  /// 1 where the calls wait for their copies.
+  double enqueue_share(uint64_t to, uint64_t from) const {
+    double calls = 0;
+    const double all = timed([&] {
+      calls = timed([&] {
+        for (uint64_t at = 0; at < settings_.bytes; at += settings_.page)
+          queue_.copy(to + at, from + at, settings_.page);
+      });
+      queue_.wait();
+    });
+    return calls / all;
   }
   void skip(const char *kind, const std::string &why) {
     report_.skipped({"registered_copy", "copies to and from a registered memfd", "", speed},
@@ -136,6 +205,8 @@ void measure_registered(const Settings &settings, const Backend &backend, Report
   Registered registered(settings, backend, report);
   registered.measure("pages of the system", 0);
   if (settings.bytes % (2 * mib) == 0) registered.measure("huge pages", MFD_HUGETLB);
+  registered.populate(1, true);
+  for (const uint32_t threads : {2, 4, 8}) registered.populate(threads, false);
 }
 
 }  // namespace weir::bench

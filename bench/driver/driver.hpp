@@ -86,7 +86,8 @@ struct DriverSettings {
   std::string only;  ///< one part, or "" for all
   int repetitions = 9;
   int kernel_ms = 50;
-  uint64_t bytes = 1024 * mib;  ///< of managed memory, and less where less is free
+  uint64_t bytes =
+      1024 * mib;  ///< of managed memory, and less where less is free; half of it is remapped
 };
 
 class Driver {
@@ -135,6 +136,7 @@ class PlainCopy {
   double up_ns(uint64_t bytes) const { return copy_ns(device_, host(), bytes); }
   double down_ns(uint64_t bytes) const { return copy_ns(host(), device_, bytes); }
   uint64_t device_address() const { return device_; }
+  uint64_t host_address() const { return host(); }
 
  private:
   uint64_t host() const { return reinterpret_cast<uint64_t>(host_); }
@@ -179,6 +181,7 @@ class Work {
 /// On a driver without a context: the first calls that a process makes.
 void measure_first_calls(const Driver &driver);
 void measure_calls(const DriverSettings &settings, const Driver &driver);
+void measure_remapping(const DriverSettings &settings, const Driver &driver);
 void measure_managed(const DriverSettings &settings, const Driver &driver);
 
 }  // namespace weir::bench
