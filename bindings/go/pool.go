@@ -41,7 +41,7 @@ type PoolOptions struct {
 	NoIOUring       bool
 	NoPeer          bool // nothing is lent to neighbours
 
-	PageSize              uint64 // a power of two times the largest of the devices' granules, at most 1 GiB
+	PageSize              uint64 // a power of two times the largest of the devices' granules, at most 1 GiB; 0 = docs/budgets.md
 	LargePageSize         uint64 // a power of two times PageSize, at most 1 GiB; equal to it: one class only
 	SegmentSize           uint64
 	WatermarkLowPermille  int           // thousandths of the device budget

@@ -20,8 +20,10 @@ inline bool may_have_plans(const PoolDevice &device) noexcept WEIR_HELD {
 inline policy::ResidencyPlan::Terms plan_terms_of(const PoolDevice &device) noexcept WEIR_HELD {
   policy::ResidencyPlan::Terms terms;
   terms.page_bytes = device.memory.page_size();
-  const uint64_t two_pages = 2000 * terms.page_bytes / std::max<uint64_t>(1, device.memory.budget());
-  terms.free_permille = static_cast<uint32_t>(std::clamp<uint64_t>(two_pages, terms.free_permille, 20));
+  const uint64_t two_pages =
+      2000 * terms.page_bytes / std::max<uint64_t>(1, device.memory.budget());
+  terms.free_permille =
+      static_cast<uint32_t>(std::clamp<uint64_t>(two_pages, terms.free_permille, 20));
   return terms;
 }
 

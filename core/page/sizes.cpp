@@ -38,12 +38,29 @@ constexpr uint64_t region_records = 512;
 /// A page's number has 32 bits, some of which are others'.
 constexpr uint64_t most_pages = uint64_t{1} << 31U;
 
+/// Of fewer pages the rounding costs more than mapping.
+constexpr uint64_t enough_pages = 64;
+
+/// Mapping costs CUDA's driver less for 4 MiB than for 2, where it takes as long as copying them (docs/cuda.md).
+uint64_t usual_page(uint64_t granule, uint64_t budget) noexcept {
+  constexpr uint64_t small = uint64_t{2} << 20U, larger = 2 * small;
+  return granule == small && budget / larger >= enough_pages ? larger : granule;
+}
+
+/// What the devices offer, or as much of it as every budget has enough of; `page` where that is hardly more.
+uint64_t usual_large_page(uint64_t page, uint64_t offered, uint64_t budget) noexcept {
+  constexpr uint64_t least = uint64_t{8} << 20U;
+  if (offered > largest_page || !std::has_single_bit(offered)) return page;
+  const uint64_t fits = std::min(offered, std::bit_floor(budget / enough_pages));
+  const bool whole = fits == offered;  // of a device that offers little, all of it
+  return fits > page && (whole || fits >= least) ? fits : page;
+}
+
 }  // namespace
 
 Status Sizes::choose_pages() {
   bool vmm = true, plain = true;
   uint64_t granule = 0;
-  bool many = true;  // large pages in every budget: of a few the rounding costs more than mapping
   uint64_t offered = UINT64_MAX, budget = UINT64_MAX;  // the least of all
   for (const EngineConfig::DeviceBudget &entry : config_.devices) {
     const weir_be_device &told = entry.device->description;
@@ -52,20 +69,19 @@ Status Sizes::choose_pages() {
         std::max(granule, entry.device->has(WEIR_CAP_VMM) ? told.granule : uint64_t{2} << 20U);
     offered = std::min<uint64_t>(offered, told.granule_large);
     budget = std::min(budget, entry.budget);
-    many = many && told.granule_large != 0 && entry.budget / told.granule_large >= 64;
   }
   if (!vmm && !plain)
     return fail(WEIR_ERROR_NOT_SUPPORTED,
                 "a pool over devices with virtual-memory management and without is not supported");
-  const uint64_t page = config_.memory.page_size != 0 ? config_.memory.page_size : granule;
+  const uint64_t usual = vmm ? usual_page(granule, budget) : granule;
+  const uint64_t page = config_.memory.page_size != 0 ? config_.memory.page_size : usual;
   if (vmm) WEIR_TRY(check_page_size("page_size", page, std::max(granule, least_page), budget));
   config_.memory.page_size = page;
   for (const EngineConfig::DeviceBudget &entry : config_.devices)
     WEIR_TRY(check_device_budget(*entry.device, entry.budget));
   uint64_t large = config_.memory.large_page_size;
   if (large == 0) {
-    const bool fits = offered > page && offered <= largest_page && std::has_single_bit(offered);
-    large = many && fits ? offered : page;
+    large = usual_large_page(page, offered, budget);
   } else if (vmm) {
     WEIR_TRY(check_page_size("large_page_size", large, page, budget));
   } else if (large < page || large % page != 0) {

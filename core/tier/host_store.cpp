@@ -5,6 +5,7 @@
 #include "core/tier/host_store.hpp"
 
 #include "core/base/poison.hpp"
+#include "core/base/prefault.hpp"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -162,10 +163,15 @@ Status HostStore::make_in_file(Chunk *fresh, bool *refused) noexcept {
   if (!may_grow_to(file_end_ + bytes) ||
       ftruncate(file_, static_cast<off_t>(file_end_ + bytes)) != 0)
     return system_error("ftruncate");
-  // Populated here, in the background as a rule: DMA and demotion must not meet page faults.
-  void *view = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, file_,
-                    static_cast<off_t>(file_end_));
+  // Faulted in here, in the background as a rule: DMA and demotion must not meet page faults.
+  const auto map = [&](void *at, int how) {
+    return mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | how, file_,
+                static_cast<off_t>(file_end_));
+  };
+  void *view = map(nullptr, 0);
   if (view == MAP_FAILED) return system_error("mmap");
+  // A system before Linux 5.14 does it in mmap only, on one thread.
+  if (!prefault(view, bytes, nodes_, fresh->node)) (void)map(view, MAP_FIXED | MAP_POPULATE);
   (void)madvise(view, bytes, MADV_DONTFORK);
   const Status status = register_view(view, bytes);
   if (!status) {

@@ -132,6 +132,46 @@ void odd_large_granules_are_left_alone(void **) {
   ok(weir_context_destroy(context));
 }
 
+/// Of granules of 2 MiB pages have two, and large pages are as large as the budget has 64 of, if nobody says otherwise.
+void pages_of_large_devices(void **) {
+  struct Case {
+    const char *options;
+    uint64_t budgets[2];  ///< of one device, or of two
+    uint64_t asked, page, large;
+  };
+  const Case cases[] = {{"host.granule=2M", {256 * mib, 0}, 0, 4 * mib, 4 * mib},
+                        {"host.granule=2M", {254 * mib, 0}, 0, 2 * mib, 2 * mib},
+                        {"host.granule=2M", {24 * gib, 256 * mib}, 0, 4 * mib, 4 * mib},
+                        {"host.granule=2M", {24 * gib, 254 * mib}, 0, 2 * mib, 2 * mib},
+                        {"host.granule=2M", {512 * mib, 0}, 0, 4 * mib, 8 * mib},
+                        {"host.granule=2M", {512 * mib, 0}, 2 * mib, 2 * mib, 8 * mib},
+                        {"host.granule=2M", {1023 * mib + mib / 2, 0}, 0, 4 * mib, 8 * mib},
+                        {"host.granule=2M", {16 * gib, 1024 * mib}, 0, 4 * mib, 16 * mib},
+                        {"host.granule=2M", {16 * gib, 0}, 2 * mib, 2 * mib, 32 * mib},
+                        {"host.granule=2M", {16 * gib, 0}, 64 * mib, 64 * mib, 64 * mib},
+                        {"host.granule=64K", {24 * gib, 0}, 0, 64 * kib, 32 * mib},
+                        {"host.granule=64K", {300 * mib, 0}, 0, 64 * kib, 64 * kib},
+                        {"host.granule=4M", {24 * gib, 0}, 0, 4 * mib, 32 * mib}};
+  for (const Case &each : cases) {
+    Lines lines;
+    const std::string options =
+        std::string("host.devices=2;host.memory=24G;host.granule_large=32M;") + each.options;
+    weir_context context = context_with(options.c_str(), &lines);
+    const weir_pool_device devices[] = {{0, 0, each.budgets[0], {0, 0}},
+                                        {1, 0, each.budgets[1], {0, 0}}};
+    weir_pool_desc desc = desc_for(devices, each.budgets[1] != 0 ? 2 : 1);
+    desc.page_size = each.asked;
+    weir_pool pool = nullptr;
+    ok(weir_pool_create(context, &desc, &pool));
+    weir_pool_device_stats stats = WEIR_POOL_DEVICE_STATS_INIT;
+    ok(weir_pool_device_stats_get(pool, 0, &stats));
+    assert_int_equal(stats.page_size, each.page);
+    assert_int_equal(stats.large_page_size, each.large);
+    ok(weir_pool_destroy(pool));
+    ok(weir_context_destroy(context));
+  }
+}
+
 /// Pages that the budget has no room for at all would be no pages: small ones do.
 void large_pages_beyond_the_budget_are_left_out(void **) {
   Lines lines;
@@ -376,6 +416,7 @@ int main() {
   const CMUnitTest tests[] = {
       cmocka_unit_test(page_sizes_are_powers_of_two),
       cmocka_unit_test(odd_large_granules_are_left_alone),
+      cmocka_unit_test(pages_of_large_devices),
       cmocka_unit_test(large_pages_beyond_the_budget_are_left_out),
       cmocka_unit_test(without_vmm_pages_are_multiples_of_256),
       cmocka_unit_test(a_budget_beyond_the_memory_is_told),

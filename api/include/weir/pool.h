@@ -32,8 +32,9 @@ typedef struct weir_pool_desc {
   uint64_t flags;                    /**< WEIR_POOL_* */
   uint64_t host_budget;              /**< bytes of pinned host memory; WEIR_NONE = none but for staging; 0 = follows what
                                           the machine and the cgroup have to spare (docs/budgets.md) */
-  uint64_t page_size;                /**< 0 = the largest of the devices' granules; else a power of two times it, at most 1 GiB. Without
-                                          VMM a multiple of 256, at least 4096 (0 = 2 MiB) */
+  uint64_t page_size;                /**< 0 = the largest of the devices' granules, and 4 MiB where that is 2 MiB and every device's
+                                          budget has 64 of them; else a power of two times the largest granule, at most 1 GiB.
+                                          Without VMM a multiple of 256, at least 4096 (0 = 2 MiB) */
   uint64_t large_page_size;          /**< 0 = chosen by the budget; equal to page_size = one class only; else a power of two times
                                           page_size, at most 1 GiB. More than a device's budget: one class only, told by a WARNING */
   uint32_t watermark_low_permille;            /**< thousandths of the device budget kept free; below it background demotion starts (0 = 10) */

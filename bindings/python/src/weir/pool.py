@@ -63,7 +63,8 @@ class Pool(Closable):
         A share is of the machine's memory.
 
     How memory is cut:
-      page_size: 0 is the largest of the devices' granules; else a power of two times that, at most 1 GiB.
+      page_size: 0 is the largest of the devices' granules (4 MiB where that is 2 MiB and every budget has 64 of them); else a power
+        of two times that granule, at most 1 GiB.
       large_page_size: of the pages of large buffers. 0 is chosen by the budget; equal to page_size is one class of pages only.
       segment_size: what device memory is taken in where a device has no virtual memory management (0: an eighth of what is held,
         from 32 MiB on).

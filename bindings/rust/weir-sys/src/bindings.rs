@@ -904,7 +904,8 @@ pub type weir_host_function = ::core::option::Option<
 >;
 extern "C" {
     /**Enqueues function(user), to run on a CPU thread in stream order; `user` stays the caller's and must live until then.
-On the host backend this is how "kernels" run. Errors: INVALID_ARGUMENT, NOT_SUPPORTED (the device lacks
+On the host backend this is how "kernels" run. Functions of different streams may run one after another: while one blocks,
+those of the device's other streams may have to wait (CUDA runs them on one thread). Errors: INVALID_ARGUMENT, NOT_SUPPORTED (the device lacks
 WEIR_CAP_HOST_CALL), STREAM_CAPTURING, DEVICE_LOST, BACKEND.*/
     pub fn weir_stream_host_call(
         stream: weir_stream,
@@ -1384,8 +1385,9 @@ pub struct weir_pool_desc {
     /**bytes of pinned host memory; WEIR_NONE = none but for staging; 0 = follows what
 the machine and the cgroup have to spare (docs/budgets.md)*/
     pub host_budget: u64,
-    /**0 = the largest of the devices' granules; else a power of two times it, at most 1 GiB. Without
-VMM a multiple of 256, at least 4096 (0 = 2 MiB)*/
+    /**0 = the largest of the devices' granules, and 4 MiB where that is 2 MiB and every device's
+budget has 64 of them; else a power of two times the largest granule, at most 1 GiB.
+Without VMM a multiple of 256, at least 4096 (0 = 2 MiB)*/
     pub page_size: u64,
     /**0 = chosen by the budget; equal to page_size = one class only; else a power of two times
 page_size, at most 1 GiB. More than a device's budget: one class only, told by a WARNING*/

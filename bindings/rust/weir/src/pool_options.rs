@@ -68,7 +68,8 @@ impl PoolOptions {
         self
     }
 
-    /// A power of two times the largest of the devices' granules, at most 1 GiB.
+    /// A power of two times the largest of the devices' granules, at most 1 GiB. Otherwise that granule, or 4 MiB where it is 2 MiB
+    /// and every budget has 64 of them.
     pub fn page_size(mut self, bytes: u64) -> PoolOptions {
         self.desc.page_size = bytes;
         self
