@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a lease on resident memory costs: against an uncontended mutex, with few and with very many live
+// What a lease on resident memory costs: against an uncontended mutex, as a set, with few and with very many live
 // buffers, in a pool of many devices, and from two threads at once. Every part has its yardstick in the same run.
 //
 // Must never judge: it exits 0 whatever the numbers are, and 1 only if a call fails.
@@ -66,6 +66,39 @@ void against_mutex() {
         .text("mode", mode == WEIR_READ ? "READ" : "READ_WRITE")
         .pair("lease_ns", "mutex_ns", pair)
         .text("goal", "ratio <= 3")
+        .print();
+  }
+}
+
+double time_set_ns(Rig &rig, std::vector<weir_use> uses) {
+  const int times = rounds / static_cast<int>(uses.size());
+  const double start = now_ns();
+  for (int i = 0; i < times; ++i) {
+    weir_lease lease = nullptr;
+    WEIR_BENCH_TRY(
+        weir_acquire(rig.pool(), rig.stream(), uses.data(), uses.size(), nullptr, &lease));
+    WEIR_BENCH_TRY(weir_release(lease, rig.stream()));
+  }
+  return (now_ns() - start) / times;
+}
+
+/// Resident buffers leased as one set, against as many leases of one.
+void sets() {
+  constexpr size_t most = 128;
+  Rig rig("host.memory=512M;host.granule=2M", resident_pool(), (most + 2) * 2 * mib);
+  std::vector<weir_use> all;
+  for (size_t i = 0; i < most; ++i)
+    all.push_back(WEIR_USE(resident_buffer(rig, 2 * mib), WEIR_READ));
+  for (const size_t count : {2, 4, 5, 8, 16, 32, 64, 65, 128}) {
+    const std::vector<weir_use> some(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(count));
+    (void)time_set_ns(rig, some);
+    const Pair pair = interleave(
+        repetitions, [&] { return time_set_ns(rig, some); },
+        [&] { return static_cast<double>(count) * time_lease_ns(rig, some[0].buffer, WEIR_READ); });
+    Json("acquire_set")
+        .count("uses", count)
+        .pair("set_ns", "leases_ns", pair)
+        .text("goal", count <= 64 ? "ratio <= 1.5" : "linear")
         .print();
   }
 }
@@ -280,6 +313,7 @@ void two_threads(const char *placement, int spacers) {
 int main(int argc, char **argv) {
   const auto wanted = [&](const char *name) { return argc < 2 || std::strcmp(argv[1], name) == 0; };
   if (wanted("mutex")) against_mutex();
+  if (wanted("sets")) sets();
   if (wanted("devices")) many_devices();
   if (wanted("threads")) {
     two_threads("neighbours", 0);

@@ -46,6 +46,8 @@ struct LeaseItem {
 struct alignas(64) Lease {
   explicit Lease(std::pmr::memory_resource *memory) : more(memory) {}
   static constexpr uint32_t inline_items = 4;
+  /// The largest set that the hit path grants.
+  static constexpr uint32_t most_hit = 64;
 
   uint32_t index = 0;
   // Relaxed atomics: a stale handle is compared with whatever the record is now.
@@ -55,6 +57,14 @@ struct alignas(64) Lease {
   std::array<LeaseItem, inline_items> few;
   std::pmr::vector<LeaseItem> more;  ///< all items, when there are more than inline_items
 
+  /// Where the hit path writes a set of so many; nullptr: the record has no room for them before one such has gone the slow way,
+  /// which may allocate.
+  LeaseItem *room_for(size_t items) noexcept {
+    if (items <= inline_items) return few.data();
+    if (more.capacity() < items) return nullptr;
+    more.resize(items);
+    return more.data();
+  }
   LeaseItem *items() noexcept {
     return count.load(std::memory_order_relaxed) <= inline_items ? few.data() : more.data();
   }
@@ -199,8 +209,11 @@ struct alignas(64) StreamState {
     if (thread != 0 && mine.thread.load(std::memory_order_relaxed) == 0)
       mine.thread.store(thread, std::memory_order_relaxed);
   }
-  /// nullptr: max_leases are out. Throws std::bad_alloc with nothing changed.
+  /// The thread's own first: one that it has given back has room for sets. nullptr: max_leases are out. Throws std::bad_alloc with
+  /// nothing changed.
   Lease *take(std::pmr::memory_resource *memory) {
+    OwnLeases *mine = of_this_thread();
+    if (Lease *lease = mine != nullptr ? mine->free.pop() : nullptr) return lease;
     if (Lease *lease = shared.pop()) return lease;
     const size_t index = leases.size();
     if (index == max_leases) return nullptr;

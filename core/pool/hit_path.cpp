@@ -87,20 +87,24 @@ inline weir_lease Engine::record_one(const Stream &stream, OwnLeases &own, uint3
   return true;
 }
 
+// A set is written to the log whole before it is published.
+static_assert(Lease::most_hit <= lease::RecordRing<2>::most_unpublished);
+
 /// Under the timeline's lock. The caller counts the hits, or publishes what has been written for him.
 template <class Write>
 [[gnu::always_inline]] inline bool Engine::acquire_fast(Stream &stream, weir_use *uses,
                                                         size_t count, Lease *lease,
                                                         Write &&write) noexcept {
+  LeaseItem *items = lease->room_for(count);
+  if (items == nullptr) return false;
   size_t done = 0;
-  std::array<uint64_t, Lease::inline_items>
-      addresses;  // the caller's are written when all are granted
+  std::array<uint64_t, Lease::most_hit> addresses;  // the caller's are written when all are granted
   for (; done < count; ++done) {
     const Whole whole = whole_use(uses[done]);
     if (!whole || !whole.hot->try_lease(whole.generation, whole.mode, stream.slot,
                                         stream.device->id, &addresses[done]))
       break;
-    LeaseItem &item = lease->few[done];
+    LeaseItem &item = items[done];
     item.buffer = whole.index;
     item.mode = whole.mode;
     item.kind = LeaseKind::whole;
@@ -111,7 +115,7 @@ template <class Write>
     lease->count = static_cast<uint32_t>(count);
     return true;
   }
-  while (done-- > 0) pages_.buffers.hot(lease->few[done].buffer).drop_lease(lease->few[done].mode);
+  while (done-- > 0) pages_.buffers.hot(items[done].buffer).drop_lease(items[done].mode);
   return false;
 }
 
@@ -154,7 +158,7 @@ Status Engine::acquire_set(Stream &stream, StreamState &state, weir_use *uses, s
     const Guard hold(stream.timeline.lock);
     state.adopt_this_thread();
     lease = state.take(&memory_);
-    if (lease != nullptr && fast && count <= Lease::inline_items &&
+    if (lease != nullptr && fast && count <= Lease::most_hit &&
         acquire_fast(stream, uses, count, lease, [](size_t /*use*/, uint64_t /*what*/) {})) {
       state.hits += count;
       *out = StreamState::handle(config_.pool_id, stream.slot, *lease);
@@ -219,7 +223,7 @@ Status Engine::acquire_logged(Stream &stream, StreamState &state, weir_use *uses
           (use == 0 ? UseRecord::first : 0) | (use == count - 1 ? UseRecord::last : 0);
       ring->put(head + use, what | ends, when);
     };
-    if (lease != nullptr && fast && count <= Lease::inline_items &&
+    if (lease != nullptr && fast && count <= Lease::most_hit &&
         acquire_fast(stream, uses, count, lease, write)) {
       ring->publish_hits(head + count);
       *out = StreamState::handle(config_.pool_id, stream.slot, *lease);

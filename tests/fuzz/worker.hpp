@@ -41,12 +41,14 @@ class Worker : public Buffers {
   void lease() {
     Set set;
     set.slot = below(streams_.size());
-    const size_t count = 1 + below(on_cpu(set) ? 2 : 5);
+    const bool wide = !on_cpu(set) && below(8) == 0;  // whole buffers, as the hit path takes them
+    const size_t count = 1 + below(on_cpu(set) ? 2 : wide ? 24 : 5);
     for (size_t i = 0; i < count; ++i) {
       const size_t b = below(models_.size());
       weir_use *use = add_use(&set, b, 0);
       if (use == nullptr) continue;
-      use->mode = 1 + static_cast<uint32_t>(below(3));
+      use->mode = wide && below(4) != 0 ? uint32_t{WEIR_READ} : 1 + static_cast<uint32_t>(below(3));
+      if (wide) continue;
       if (below(3) == 0) use_part(use, b);
       if (below(2) == 0) use->flags = WEIR_USE_ALLOW_REMOTE;
     }
