@@ -5,8 +5,17 @@
 #include "core/move/plan_executor.hpp"
 
 #include <algorithm>
+#include <thread>
 
 namespace weir::pool {
+namespace {
+
+/// One taking of the lock looks at no more than so many buffers and numbers that may be buffers', and at no further buffer after so
+/// many pages.
+constexpr uint32_t most_buffers = 1000, most_numbers = 4096;
+constexpr uint64_t most_pages = 4096;
+
+}  // namespace
 
 // ---- counters ----
 
@@ -221,38 +230,68 @@ void Inspector::for_each_client(
   }
 }
 
+template <class What, class Look>
+void Inspector::walk_buffers(const Visit<What> &visit, Look &&look) const {
+  std::vector<What> found;
+  uint32_t next = 0, end = 0;
+  do {
+    found.clear();
+    {
+      const Locked lock(pool_.env.sync.lock);
+      end = pool_.page.buffers.end();
+      uint64_t buffers = 0, pages = 0;
+      for (const uint32_t stop = std::min(end, next + most_numbers);
+           next < stop && buffers < most_buffers && pages < most_pages; ++next) {
+        const uint64_t word = pool_.page.buffers.hot(next).word.load(std::memory_order_relaxed);
+        if ((word & Word::alive) == 0) continue;
+        ++buffers;
+        pages += look(next, word, &found);
+      }
+    }
+    pool_.env.sync.points.at("inspect.part");
+    for (const What &each : found) visit(each);
+    if (next < end) std::this_thread::yield();  // to who waits for the lock
+  } while (next < end);
+}
+
 void Inspector::for_each_buffer(const Visit<weir_buffer_info> &visit) const {
-  const Locked lock(pool_.env.sync.lock);
-  for (uint32_t i = 0; i < pool_.page.buffers.end(); ++i) {
-    if ((pool_.page.buffers.hot(i).word.load() & Word::alive) == 0) continue;
-    weir_buffer_info info = WEIR_BUFFER_INFO_INIT;
-    describe(i, 0, pool_.page.buffers.hot(i).size(), &info);
-    visit(info);
-  }
+  walk_buffers(visit,
+               [this](uint32_t index, uint64_t, std::vector<weir_buffer_info> *found)
+                   WEIR_HELD -> uint64_t {
+                     weir_buffer_info info = WEIR_BUFFER_INFO_INIT;
+                     describe(index, 0, pool_.page.buffers.hot(index).size(), &info);
+                     found->push_back(info);
+                     return std::max<uint64_t>(info.pages, 1);
+                   });
 }
 
 void Inspector::for_each_lost(const Visit<weir_lost_range> &visit) const {
-  const Locked lock(pool_.env.sync.lock);
-  for (uint32_t i = 0; i < pool_.page.buffers.end(); ++i) {
-    const uint64_t word = pool_.page.buffers.hot(i).word.load(std::memory_order_relaxed);
-    if ((word & Word::alive) == 0 || (word & Word::virgin) != 0) continue;
-    const page::Target where = pool_.page.buffers.target(i);
-    const Region &region = *where.region;
-    const uint64_t end = where.base + where.size;
-    weir_lost_range run{pool_.page.buffers.handle(i), pool_.page.buffers.tag_of(i), 0, 0, {}};
-    for (uint32_t p = region.shape.page_at(where.base); p <= region.shape.page_at(end - 1); ++p) {
-      const uint64_t begin = std::max(where.base, region.shape.offset(p));
-      const uint64_t stop = std::min(end, region.shape.offset(p) + region.shape.page_bytes(p));
-      if (!region.pages[p].lost()) continue;
-      if (run.length != 0 && where.base + run.offset + run.length != begin) {
-        visit(run);
-        run.length = 0;
-      }
-      if (run.length == 0) run.offset = begin - where.base;
-      run.length += stop - begin;
+  walk_buffers(visit,
+               [this](uint32_t index, uint64_t word, std::vector<weir_lost_range> *found)
+                   WEIR_HELD -> uint64_t {
+                     return (word & Word::virgin) != 0 ? 0 : list_lost(index, found);
+                   });
+}
+
+uint64_t Inspector::list_lost(uint32_t index, std::vector<weir_lost_range> *found) const {
+  const page::Target where = pool_.page.buffers.target(index);
+  const Region &region = *where.region;
+  const uint64_t end = where.base + where.size;
+  const uint32_t first = region.shape.page_at(where.base), last = region.shape.page_at(end - 1);
+  weir_lost_range run{pool_.page.buffers.handle(index), pool_.page.buffers.tag_of(index), 0, 0, {}};
+  for (uint32_t p = first; p <= last; ++p) {
+    const uint64_t begin = std::max(where.base, region.shape.offset(p));
+    const uint64_t stop = std::min(end, region.shape.offset(p) + region.shape.page_bytes(p));
+    if (!region.pages[p].lost()) continue;
+    if (run.length != 0 && where.base + run.offset + run.length != begin) {
+      found->push_back(run);
+      run.length = 0;
     }
-    if (run.length != 0) visit(run);
+    if (run.length == 0) run.offset = begin - where.base;
+    run.length += stop - begin;
   }
+  if (run.length != 0) found->push_back(run);
+  return last - first + 1;
 }
 
 }  // namespace weir::pool

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Inspector: what a pool tells of itself: counters, buffers, devices, clients, and where everything lies. It has no state and is made
-// where it is needed (Engine::inspector()). It takes the pool's lock, so it is called without; visitors of the walks that are under
-// one lock are called with the lock held, and must not call the pool.
+// where it is needed (Engine::inspector()). It takes the pool's lock, so it is called without. Walks of buffers take it for a part of
+// them at a time, and tell of that part without it; the visitor of the walk that is under one lock is called with the lock held, and must not call
+// the pool.
 //
 // What must hold: a look changes nothing but this, and reset_peak() its counter. A region whose address was told keeps it (Region::unsettled). Slots of HOST that
 // were given up and whose copies have ended are freed before a client's bytes are told.
@@ -11,6 +12,7 @@
 #include "core/move/losses.hpp"
 
 #include <functional>
+#include <vector>
 
 namespace weir::move {
 class PlanExecutor;
@@ -57,14 +59,20 @@ class Inspector {
   void for_each_device(const Visit<weir_pool_device_stats> &visit) const;
   void for_each_client(
       const std::function<void(const char *, const weir_client_stats &)> &visit) const;
-  /// Walks under one lock: of buffers, of their lost bytes in runs, and of where everything lies (map.cpp).
+  /// Walks in parts, of buffers and of their lost bytes in runs. What is told of a buffer is of one moment; buffers that come or go meanwhile
+  /// are told of once or not at all.
   void for_each_buffer(const Visit<weir_buffer_info> &visit) const;
   void for_each_lost(const Visit<weir_lost_range> &visit) const;
+  /// Under one lock: of where everything lies (map.cpp).
   void for_each_piece(const Visit<weir_piece> &visit) const;
 
  private:
   void describe(uint32_t index, uint64_t offset, uint64_t length,
                 weir_buffer_info *info) const WEIR_HELD;
+  /// look(number, word, &found) for each buffer, under the lock: adds what is to be told, and returns the pages it has looked at.
+  template <class What, class Look>
+  void walk_buffers(const Visit<What> &visit, Look &&look) const;
+  uint64_t list_lost(uint32_t index, std::vector<weir_lost_range> *found) const WEIR_HELD;
 
   const Tables pool_;
 };

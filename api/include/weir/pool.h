@@ -156,7 +156,8 @@ typedef struct weir_lost_range {
 
 /** Tells what is lost now, in whole pages clipped to the buffers: *count ranges, of which the first `capacity` are written
  *  (INCOMPLETE: not all; `ranges` may be NULL with a capacity of 0). A range ends being lost when it is written anew with
- *  DISCARD_WRITE, or discarded. Any thread. Walks all pages under the pool's lock. */
+ *  DISCARD_WRITE, or discarded. Any thread. Looks at 1000 buffers at a time under the pool's lock, or fewer with 4096 pages: all
+ *  that was lost before the call and still is, is told; what is lost meanwhile may be. */
 WEIR_API weir_result weir_pool_lost_ranges(weir_pool pool, weir_lost_range *ranges, size_t capacity, size_t *count);
 
 /** Eviction order between buffers: lower classes go first. */
@@ -458,8 +459,9 @@ WEIR_API weir_result weir_pool_device_stats_get(weir_pool pool, weir_device devi
 WEIR_API weir_result weir_pool_reset_peak(weir_pool pool, weir_device device);
 
 /** Writes a JSON document of the pool, its devices, clients and buffers: at most `capacity` bytes, always
- *  NUL-terminated if capacity > 0. *needed (may be NULL) gets the full size with the NUL. Stops nothing, but
- *  walks all buffers under the pool's lock. INCOMPLETE if it was cut; `text` may be NULL with a capacity of 0. */
+ *  NUL-terminated if capacity > 0. *needed (may be NULL) gets the full size with the NUL. Stops nothing, and looks at 1000 buffers
+ *  at a time under the pool's lock, or fewer with 4096 pages. So each buffer is told as it was at one moment, the whole is of several:
+ *  a buffer that is made or destroyed meanwhile is there once or not at all, and counters need not be the sums of buffers. INCOMPLETE if it was cut; `text` may be NULL with a capacity of 0. */
 WEIR_API weir_result weir_pool_snapshot(weir_pool pool, char *text, size_t capacity, size_t *needed);
 
 /** What a weir_piece tells of the bytes in it. */
@@ -492,7 +494,7 @@ typedef struct weir_piece {
  *  held from the system is a WEIR_PIECE_RESERVED; the other pieces lie in those, and overlap none of their kind. In no order.
  *  INCOMPLETE: `pieces` had no room for all (*count says how many there are, at that moment; `pieces` may be NULL with a capacity of 0).
  *  A granule on its way between a free list and a page is left out, and so is the caller's own memory (weir_host_register). Any thread. Walks all pages under the pool's lock,
- *  as weir_pool_snapshot does: for tools, not for every frame. */
+ *  in one taking: for tools, not for every frame. */
 WEIR_API weir_result weir_pool_map(weir_pool pool, weir_piece *pieces, size_t capacity, size_t *count);
 
 WEIR_END_DECLS
