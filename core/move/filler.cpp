@@ -13,10 +13,12 @@ namespace weir::move {
 void Filler::prepare(Plan &plan) {
   plan.fill.before.clear();
   bool into_place = false, from_peer = false;
-  uint64_t parts = 0;  // below HOST, at most
+  uint64_t parts = 0;   // below HOST, at most
+  uint64_t copies = 0;  // from places that are written into
   for (const PlanPage &page : plan.pages) {
     const uint32_t latest = page.region->pages[page.page].latest();
     into_place = into_place || page.stale;
+    if (page.stale) copies += page.region->residences.size();
     from_peer = from_peer || (page.absent && !page.discard && (latest & page::host_bit) == 0 &&
                               (latest & page::device_bits) != 0);
     if (page_.cold.any()) parts += page_.cold.parts_of(page.region->shape.used_bytes(page.page));
@@ -33,7 +35,7 @@ void Filler::prepare(Plan &plan) {
       if (ready) plan.fill.before.push_back(ready);
     }
   }
-  plan.fill.before.reserve(plan.fill.before.size() + 3 * plan.pages.size());
+  plan.fill.before.reserve(plan.fill.before.size() + 3 * plan.pages.size() + copies);
   plan.fill.parts.clear();
   plan.fill.parts.reserve(parts);
   carriage_.prepare(plan);
@@ -97,9 +99,12 @@ void Filler::mark(Plan &plan) noexcept {
       freight->bytes += page.used;
       freight->order.secret = freight->order.secret || region.is.secret;
     }
-    const Stamp ready = here.pages[page.page].ready;
     if (page.absent) page.memory.record = &device.memory.at(page.memory.granule);
-    if (page.stale && ready) plan.fill.before.push_back(ready);
+    // Its own, and those that others have taken from it, of which no lease may know: prefetches.
+    for (size_t i = 0; page.stale && i < region.residences.size(); ++i) {
+      const Stamp ready = region.residences[i]->pages[page.page].ready;
+      if (ready) plan.fill.before.push_back(ready);
+    }
     pages_.begin_fill(region, page.page, device, page.memory.granule);
     page.filling = true;
   }
