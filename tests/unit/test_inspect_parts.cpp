@@ -4,6 +4,7 @@
 // a time. What lives throughout is told of once, what comes or goes meanwhile once or not at all.
 
 #include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "tests/unit/gate.hpp"
@@ -60,14 +61,16 @@ void nobody_waits_for_more_than_a_part(void **) {
   for (const Case &each : cases) {
     World world({.device_pages = 8});
     for (uint32_t i = 0; i < each.buffers; ++i) make(world, each.pages * page_bytes, i);
-    Parts parts(world);
-    const auto document = nlohmann::json::parse(snapshot(world.pool));
-    assert_int_equal(document["buffers"].size(), each.buffers);
-    assert_int_equal(parts.take(), 2 * each.parts);  // its length was asked for first
-    size_t lost = 1;
-    ok(weir_pool_lost_ranges(world.pool, nullptr, 0, &lost));
-    assert_int_equal(lost, 0);
-    assert_int_equal(parts.take(), each.parts);
+    {
+      Parts parts(world);
+      const auto document = nlohmann::json::parse(snapshot(world.pool));
+      assert_int_equal(document["buffers"].size(), each.buffers);
+      assert_int_equal(parts.take(), 2 * each.parts);  // its length was asked for first
+      size_t lost = 1;
+      ok(weir_pool_lost_ranges(world.pool, nullptr, 0, &lost));
+      assert_int_equal(lost, 0);
+      assert_int_equal(parts.take(), each.parts);
+    }
     world.close();
   }
 }
@@ -77,11 +80,11 @@ void buffers_that_come_and_go_are_told_of_once_or_not_at_all(void **) {
   World world({.device_pages = 8});
   std::vector<weir_buffer> buffers;
   for (uint64_t i = 0; i < count; ++i) buffers.push_back(make(world, 256, i));
-  Gate gate(world.pool, "inspect.part");
+  auto gate = std::make_unique<Gate>(world.pool, "inspect.part");
   std::string text(1U << 21U, '\0');
   size_t needed = 0;
   Task looking([&] { return weir_pool_snapshot(world.pool, text.data(), text.size(), &needed); });
-  gate.await();  // the first thousand are looked at
+  gate->await();  // the first thousand are looked at
   // The pool does whatever it is asked for meanwhile.
   weir_lease lease = nullptr;
   weir_use uses[] = {WEIR_USE(buffers[5], WEIR_READ_WRITE),
@@ -91,7 +94,7 @@ void buffers_that_come_and_go_are_told_of_once_or_not_at_all(void **) {
   for (const uint64_t gone : {7, 900, 1500, 2400})
     ok(weir_buffer_destroy(world.pool, buffers[gone]));
   for (uint64_t fresh = count; fresh < count + 8; ++fresh) make(world, 256, fresh);
-  gate.open();
+  gate->open();
   ok(looking.join());
   text.resize(needed - 1);
   std::map<uint64_t, int> told;
@@ -103,6 +106,7 @@ void buffers_that_come_and_go_are_told_of_once_or_not_at_all(void **) {
   }
   assert_int_equal(told[7], 1);  // looked at before it went
   assert_int_equal(told[1500], 0);
+  gate.reset();
   world.close();
 }
 

@@ -201,7 +201,11 @@ ReplayOptions check_replay_flags(const ReplayFlags &flags) {
 
 Settings settle(const ReplayOptions &options, const Plan &plan) {
   Settings settings;
-  settings.page = options.granule != 0 ? options.granule : default_granule(plan.peak_live_bytes);
+  // On other devices than the host's no page is smaller than their granules.
+  constexpr uint64_t usual_page = uint64_t{4} << 20;
+  settings.page = options.granule != 0        ? options.granule
+                  : options.backend == "host" ? default_granule(plan.peak_live_bytes)
+                                              : usual_page;
   const uint64_t page = settings.page;
   settings.footprint = measure_footprint(plan, {page, options.ahead, !options.vmm});
 

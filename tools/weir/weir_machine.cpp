@@ -70,7 +70,8 @@ WeirMachine::WeirMachine(const WeirMachineDesc &desc, size_t blocks)
   pool.devices = places;
   pool.host_budget = desc.host_budget != 0 ? desc.host_budget : WEIR_NONE;
   pool.page_size = desc.page;
-  pool.large_page_size = desc.page;
+  // The host backend is given granules of one size; on other devices large buffers have what a pool gives them.
+  pool.large_page_size = desc.backend == "host" ? desc.page : 0;
   pool.name = "replay";
   if (!desc.policy.empty()) pool.policy = desc.policy.c_str();
   const LowerTiers &lower = desc.lower;

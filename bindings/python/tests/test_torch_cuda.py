@@ -93,14 +93,9 @@ def test_bytes_survive_memory_that_is_too_small(context: weir.Context, gpu: int,
 # ---- activations ----
 
 
-class Block(torch.nn.Module):  # type: ignore[misc]
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.norm = torch.nn.LayerNorm(width)
-        self.up, self.down = torch.nn.Linear(width, 4 * width), torch.nn.Linear(4 * width, width)
-
-    def forward(self, value: Any) -> Any:
-        return value + self.down(torch.nn.functional.gelu(self.up(self.norm(value))))
+def block(width: int) -> Any:
+    up, down = torch.nn.Linear(width, 4 * width), torch.nn.Linear(4 * width, width)
+    return torch.nn.Sequential(torch.nn.LayerNorm(width), up, torch.nn.GELU(), down)
 
 
 def gradients(make: Callable[[], tuple[list[Any], Callable[[], Any]]], pool: weir.Pool | None, least: int) -> Any:
@@ -127,7 +122,7 @@ def same(make: Callable[[], tuple[list[Any], Callable[[], Any]]], pool: weir.Poo
 
 
 def network(rows: int) -> tuple[list[Any], Callable[[], Any]]:
-    model = torch.nn.Sequential(*[Block(256) for _ in range(8)]).to(CUDA)
+    model = torch.nn.Sequential(*[block(256) for _ in range(8)]).to(CUDA)
     batch = torch.randn(rows, 256, device=CUDA)
     return list(model.parameters()), lambda: model(batch).square().mean()
 
