@@ -35,17 +35,18 @@ constexpr uint64_t model_address_slack = 192 * mib;
 /// takes half a GiB); what is lost in every round is lost by the backend.
 class Growth {
  public:
+  /// What has been given back counts once it is exceeded.
   void note(uint64_t addresses) {
-    if (last_ != 0 && addresses > last_) {
-      sum_ += addresses - last_;
-      largest_ = std::max(largest_, addresses - last_);
+    if (most_ != 0 && addresses > most_) {
+      sum_ += addresses - most_;
+      largest_ = std::max(largest_, addresses - most_);
     }
-    last_ = addresses;
+    most_ = std::max(most_, addresses);
   }
   uint64_t without_the_largest() const { return sum_ - largest_; }
 
  private:
-  uint64_t last_ = 0, sum_ = 0, largest_ = 0;
+  uint64_t most_ = 0, sum_ = 0, largest_ = 0;
 };
 
 uint64_t addresses_held() {

@@ -137,7 +137,10 @@ class Registered {
     int error = 0;
     const auto once = [&](uint32_t on, bool in_huge) {
       const File file(settings_.bytes, 0);
-      if (file.memory() == nullptr) return 0.0;
+      if (file.memory() == nullptr) {
+        error = ENOMEM;
+        return 0.0;
+      }
       const double ns = timed([&] {
         if (const int met = file.populate(on, in_huge); met != 0) error = met;
       });

@@ -41,17 +41,32 @@ constexpr uint64_t most_pages = uint64_t{1} << 31U;
 /// Of fewer pages the rounding costs more than mapping.
 constexpr uint64_t enough_pages = 64;
 
-/// Mapping costs CUDA's driver less for 4 MiB than for 2, where it takes as long as copying them (docs/cuda.md).
-uint64_t usual_page(uint64_t granule, uint64_t budget) noexcept {
+/// The largest page that leaves a fixed budget of HOST room for its staging (Engine::start_cold_tiers).
+uint64_t most_for_staging(const EngineConfig &config) noexcept {
+  const bool lower = config.below.compressed != 0 || config.below.storage.budget != 0;
+  const bool fixed = config.host.budget != 0 && !config.host.follows;
+  return lower && fixed ? config.host.budget / 3 : UINT64_MAX;
+}
+
+/// Mapping costs CUDA's driver less for 4 MiB than for 2, where it takes as long as copying them (docs/cuda.md). Not where
+/// another size that the caller has given would not go with it.
+uint64_t usual_page(const EngineConfig &config, uint64_t granule, uint64_t budget) noexcept {
   constexpr uint64_t small = uint64_t{2} << 20U, larger = 2 * small;
-  return granule == small && budget / larger >= enough_pages ? larger : granule;
+  const auto goes = [](uint64_t given) { return given == 0 || given >= larger; };
+  return granule == small && budget / larger >= enough_pages &&
+                 most_for_staging(config) >= larger && goes(config.memory.large_page_size) &&
+                 goes(config.memory.segment_size)
+             ? larger
+             : granule;
 }
 
 /// What the devices offer, or as much of it as every budget has enough of; `page` where that is hardly more.
-uint64_t usual_large_page(uint64_t page, uint64_t offered, uint64_t budget) noexcept {
+uint64_t usual_large_page(const EngineConfig &config, uint64_t page, uint64_t offered,
+                          uint64_t budget) noexcept {
   constexpr uint64_t least = uint64_t{8} << 20U;
   if (offered > largest_page || !std::has_single_bit(offered)) return page;
-  const uint64_t fits = std::min(offered, std::bit_floor(budget / enough_pages));
+  const uint64_t most = std::min(budget / enough_pages, most_for_staging(config));
+  const uint64_t fits = std::min(offered, std::bit_floor(most));
   const bool whole = fits == offered;  // of a device that offers little, all of it
   return fits > page && (whole || fits >= least) ? fits : page;
 }
@@ -73,7 +88,7 @@ Status Sizes::choose_pages() {
   if (!vmm && !plain)
     return fail(WEIR_ERROR_NOT_SUPPORTED,
                 "a pool over devices with virtual-memory management and without is not supported");
-  const uint64_t usual = vmm ? usual_page(granule, budget) : granule;
+  const uint64_t usual = vmm ? usual_page(config_, granule, budget) : granule;
   const uint64_t page = config_.memory.page_size != 0 ? config_.memory.page_size : usual;
   if (vmm) WEIR_TRY(check_page_size("page_size", page, std::max(granule, least_page), budget));
   config_.memory.page_size = page;
@@ -81,7 +96,7 @@ Status Sizes::choose_pages() {
     WEIR_TRY(check_device_budget(*entry.device, entry.budget));
   uint64_t large = config_.memory.large_page_size;
   if (large == 0) {
-    large = usual_large_page(page, offered, budget);
+    large = usual_large_page(config_, page, offered, budget);
   } else if (vmm) {
     WEIR_TRY(check_page_size("large_page_size", large, page, budget));
   } else if (large < page || large % page != 0) {

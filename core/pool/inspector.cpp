@@ -233,6 +233,7 @@ void Inspector::for_each_client(
 template <class What, class Look>
 void Inspector::walk_buffers(const Visit<What> &visit, Look &&look) const {
   std::vector<What> found;
+  found.reserve(std::min(most_buffers, pool_.page.buffers.end()));
   uint32_t next = 0, end = 0;
   do {
     found.clear();

@@ -164,14 +164,18 @@ Status HostStore::make_in_file(Chunk *fresh, bool *refused) noexcept {
       ftruncate(file_, static_cast<off_t>(file_end_ + bytes)) != 0)
     return system_error("ftruncate");
   // Faulted in here, in the background as a rule: DMA and demotion must not meet page faults.
-  const auto map = [&](void *at, int how) {
-    return mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | how, file_,
+  const auto map = [&](int how) {
+    return mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | how, file_,
                 static_cast<off_t>(file_end_));
   };
-  void *view = map(nullptr, 0);
+  void *view = map(0);
   if (view == MAP_FAILED) return system_error("mmap");
-  // A system before Linux 5.14 does it in mmap only, on one thread.
-  if (!prefault(view, bytes, nodes_, fresh->node)) (void)map(view, MAP_FIXED | MAP_POPULATE);
+  if (!prefault(view, bytes, nodes_, fresh->node)) {
+    // A system before Linux 5.14 does it in mmap only, on one thread.
+    munmap(view, bytes);
+    view = map(MAP_POPULATE);
+    if (view == MAP_FAILED) return system_error("mmap");
+  }
   (void)madvise(view, bytes, MADV_DONTFORK);
   const Status status = register_view(view, bytes);
   if (!status) {

@@ -172,6 +172,40 @@ void pages_of_large_devices(void **) {
   }
 }
 
+/// What the caller has given besides is never refused for a size that the pool has chosen itself.
+void chosen_pages_go_with_what_is_given(void **) {
+  struct Case {
+    uint64_t large, segment, host, storage, page, chosen_large;
+  };
+  const Case cases[] = {
+      {0, 0, 8 * mib, 0, 4 * mib, 16 * mib},        {2 * mib, 0, 8 * mib, 0, 2 * mib, 2 * mib},
+      {4 * mib, 0, 8 * mib, 0, 4 * mib, 4 * mib},   {0, 3 * mib, 8 * mib, 0, 2 * mib, 16 * mib},
+      {0, 0, 6 * mib, 64 * mib, 2 * mib, 2 * mib},  {0, 0, 12 * mib, 64 * mib, 4 * mib, 4 * mib},
+      {0, 0, 32 * mib, 64 * mib, 4 * mib, 8 * mib}, {0, 0, 48 * mib, 64 * mib, 4 * mib, 16 * mib}};
+  const char *folder = spill_folder();
+  for (const Case &each : cases) {
+    Lines lines;
+    weir_context context =
+        context_with("host.memory=2G;host.granule=2M;host.granule_large=32M", &lines);
+    const weir_pool_device device{0, 0, gib, {0, 0}};
+    weir_pool_desc desc = desc_for(&device);
+    desc.large_page_size = each.large;
+    desc.segment_size = each.segment;
+    desc.host_budget = each.host;
+    desc.storage_budget = each.storage;
+    desc.storage_paths = &folder;
+    desc.storage_path_count = each.storage != 0 ? 1 : 0;
+    weir_pool pool = nullptr;
+    ok(weir_pool_create(context, &desc, &pool));
+    weir_pool_device_stats stats = WEIR_POOL_DEVICE_STATS_INIT;
+    ok(weir_pool_device_stats_get(pool, 0, &stats));
+    assert_int_equal(stats.page_size, each.page);
+    assert_int_equal(stats.large_page_size, each.chosen_large);
+    ok(weir_pool_destroy(pool));
+    ok(weir_context_destroy(context));
+  }
+}
+
 /// Pages that the budget has no room for at all would be no pages: small ones do.
 void large_pages_beyond_the_budget_are_left_out(void **) {
   Lines lines;
@@ -417,6 +451,7 @@ int main() {
       cmocka_unit_test(page_sizes_are_powers_of_two),
       cmocka_unit_test(odd_large_granules_are_left_alone),
       cmocka_unit_test(pages_of_large_devices),
+      cmocka_unit_test(chosen_pages_go_with_what_is_given),
       cmocka_unit_test(large_pages_beyond_the_budget_are_left_out),
       cmocka_unit_test(without_vmm_pages_are_multiples_of_256),
       cmocka_unit_test(a_budget_beyond_the_memory_is_told),

@@ -156,8 +156,8 @@ typedef struct weir_lost_range {
 
 /** Tells what is lost now, in whole pages clipped to the buffers: *count ranges, of which the first `capacity` are written
  *  (INCOMPLETE: not all; `ranges` may be NULL with a capacity of 0). A range ends being lost when it is written anew with
- *  DISCARD_WRITE, or discarded. Any thread. Looks at 1000 buffers at a time under the pool's lock, or fewer with 4096 pages: all
- *  that was lost before the call and still is, is told; what is lost meanwhile may be. */
+ *  DISCARD_WRITE, or discarded. Any thread. Looks at 1000 buffers at a time under the pool's lock, and at no further one after 4096
+ *  pages: all that was lost before the call and still is, is told; what is lost meanwhile may be. */
 WEIR_API weir_result weir_pool_lost_ranges(weir_pool pool, weir_lost_range *ranges, size_t capacity, size_t *count);
 
 /** Eviction order between buffers: lower classes go first. */
@@ -460,7 +460,7 @@ WEIR_API weir_result weir_pool_reset_peak(weir_pool pool, weir_device device);
 
 /** Writes a JSON document of the pool, its devices, clients and buffers: at most `capacity` bytes, always
  *  NUL-terminated if capacity > 0. *needed (may be NULL) gets the full size with the NUL. Stops nothing, and looks at 1000 buffers
- *  at a time under the pool's lock, or fewer with 4096 pages. So each buffer is told as it was at one moment, the whole is of several:
+ *  at a time under the pool's lock, and at no further one after 4096 pages. So each buffer is told as it was at one moment, the whole is of several:
  *  a buffer that is made or destroyed meanwhile is there once or not at all, and counters need not be the sums of buffers. INCOMPLETE if it was cut; `text` may be NULL with a capacity of 0. */
 WEIR_API weir_result weir_pool_snapshot(weir_pool pool, char *text, size_t capacity, size_t *needed);
 
