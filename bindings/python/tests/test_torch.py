@@ -19,6 +19,7 @@ with warnings.catch_warnings():
 import weir
 import weir.torch as weir_torch
 from tests_support import PAGE
+from torch_support import same
 
 pytestmark = pytest.mark.filterwarnings("default:::torch.*")
 
@@ -198,31 +199,6 @@ def test_the_allocator_needs_the_backend(pool: weir.Pool) -> None:
 
 
 # ---- activations ----
-
-
-def gradients(make: Callable[[], tuple[list[Any], Callable[[], Any]]], pool: weir.Pool | None, least: int = 1) -> Any:
-    """What the backward pass of a program gives for its leaves, with and without a pool; and the block."""
-    torch.manual_seed(8)
-    leaves, run = make()
-    block = None
-    if pool is None:
-        loss = run()
-    else:
-        with weir_torch.offload(pool, min_bytes=least) as block:
-            loss = run()
-    loss.backward()
-    return [leaf.grad for leaf in leaves], block
-
-
-def same(make: Callable[[], tuple[list[Any], Callable[[], Any]]], pool: weir.Pool, least: int = 1) -> weir_torch.OffloadStats:
-    expected, _ = gradients(make, None)
-    found, block = gradients(make, pool, least)
-    for mine, theirs in zip(found, expected):
-        assert torch.equal(mine, theirs)
-        assert mine.stride() == theirs.stride()
-    assert expected
-    stats: weir_torch.OffloadStats = block.stats
-    return stats
 
 
 def test_a_network_far_beyond_the_budget(small: weir.Pool) -> None:

@@ -17,6 +17,7 @@ with warnings.catch_warnings():
 
 import weir
 import weir.torch as weir_torch
+from torch_support import same
 
 if not torch.cuda.is_available():
     pytest.skip("PyTorch has no CUDA device here", allow_module_level=True)
@@ -96,29 +97,6 @@ def test_bytes_survive_memory_that_is_too_small(context: weir.Context, gpu: int,
 def block(width: int) -> Any:
     up, down = torch.nn.Linear(width, 4 * width), torch.nn.Linear(4 * width, width)
     return torch.nn.Sequential(torch.nn.LayerNorm(width), up, torch.nn.GELU(), down)
-
-
-def gradients(make: Callable[[], tuple[list[Any], Callable[[], Any]]], pool: weir.Pool | None, least: int) -> Any:
-    torch.manual_seed(8)
-    leaves, run = make()
-    block = None
-    if pool is None:
-        loss = run()
-    else:
-        with weir_torch.offload(pool, min_bytes=least) as block:
-            loss = run()
-    loss.backward()
-    torch.cuda.synchronize()
-    return [leaf.grad for leaf in leaves], block
-
-
-def same(make: Callable[[], tuple[list[Any], Callable[[], Any]]], pool: weir.Pool, least: int = 1) -> Any:
-    expected, _ = gradients(make, None, least)
-    found, block = gradients(make, pool, least)
-    for mine, theirs in zip(found, expected):
-        assert torch.equal(mine, theirs)
-        assert mine.stride() == theirs.stride()
-    return block.stats
 
 
 def network(rows: int) -> tuple[list[Any], Callable[[], Any]]:
