@@ -172,7 +172,8 @@ def plan(catalogue, found, host, parts):
     """In the order in which time is best spent: each kind of step on every target before the next kind."""
     make = catalogue
     order = [("bench", lambda one: make.driver(one, "micro")), ("bench", make.transfer), ("conformance", make.conformance),
-             ("bench", lambda one: make.driver(one, "remap")), ("bench", make.transfer_sizes), ("bench", lambda one: make.batch(one, "0")), ("bench", make.locks),
+             ("bench", lambda one: make.driver(one, "remap")), ("bench", make.transfer_sizes),
+             ("bench", lambda one: make.batch(one, "0")), ("bench", make.locks),
              ("suite", make.abi), ("bench", make.torch), ("bench", make.usual), ("suite", make.robustness),
              ("bench", lambda one: make.driver(one, "managed")), ("bench", lambda one: make.batch(one, "1"))]
     # A look-alike is about our own code more than about the card: after everything else.

@@ -245,8 +245,8 @@ WEIR_API weir_result weir_stream_query(weir_stream stream);
 typedef void (*weir_host_function)(void *user);
 /** Enqueues function(user), to run on a CPU thread in stream order; `user` stays the caller's and must live until then.
  *  On the host backend this is how "kernels" run. Functions of different streams may run one after another: while one blocks,
- *  those of the device's other streams may have to wait (CUDA runs them on one thread). Errors: INVALID_ARGUMENT, NOT_SUPPORTED (the device lacks
- *  WEIR_CAP_HOST_CALL), STREAM_CAPTURING, DEVICE_LOST, BACKEND. */
+ *  those of the device's other streams may have to wait (CUDA runs them on one thread). Errors: INVALID_ARGUMENT, NOT_SUPPORTED (the
+ *  device lacks WEIR_CAP_HOST_CALL), STREAM_CAPTURING, DEVICE_LOST, BACKEND. */
 WEIR_API weir_result weir_stream_host_call(weir_stream stream, weir_host_function function, void *user);
 
 WEIR_END_DECLS

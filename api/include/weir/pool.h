@@ -32,8 +32,8 @@ typedef struct weir_pool_desc {
   uint64_t flags;                    /**< WEIR_POOL_* */
   uint64_t host_budget;              /**< bytes of pinned host memory; WEIR_NONE = none but for staging; 0 = follows what
                                           the machine and the cgroup have to spare (docs/budgets.md) */
-  uint64_t page_size;                /**< 0 = the largest of the devices' granules, and 4 MiB where that is 2 MiB and every device's
-                                          budget has 64 of them; else a power of two times the largest granule, at most 1 GiB.
+  uint64_t page_size;                /**< 0 = the largest of the devices' granules, and 4 MiB where that is 2 MiB, every device's budget has
+                                          64 of them and the other sizes allow it (docs/budgets.md); else a power of two times the largest granule, at most 1 GiB.
                                           Without VMM a multiple of 256, at least 4096 (0 = 2 MiB) */
   uint64_t large_page_size;          /**< 0 = chosen by the budget; equal to page_size = one class only; else a power of two times
                                           page_size, at most 1 GiB. More than a device's budget: one class only, told by a WARNING */
@@ -460,8 +460,9 @@ WEIR_API weir_result weir_pool_reset_peak(weir_pool pool, weir_device device);
 
 /** Writes a JSON document of the pool, its devices, clients and buffers: at most `capacity` bytes, always
  *  NUL-terminated if capacity > 0. *needed (may be NULL) gets the full size with the NUL. Stops nothing, and looks at 1000 buffers
- *  at a time under the pool's lock, and at no further one after 4096 pages. So each buffer is told as it was at one moment, the whole is of several:
- *  a buffer that is made or destroyed meanwhile is there once or not at all, and counters need not be the sums of buffers. INCOMPLETE if it was cut; `text` may be NULL with a capacity of 0. */
+ *  at a time under the pool's lock, and at no further one after 4096 pages. Each buffer is told as it was at one moment, but the whole
+ *  is of several: a buffer that is made or destroyed meanwhile is there once or not at all, and counters need not be the sums of
+ *  buffers. INCOMPLETE if it was cut; `text` may be NULL with a capacity of 0. */
 WEIR_API weir_result weir_pool_snapshot(weir_pool pool, char *text, size_t capacity, size_t *needed);
 
 /** What a weir_piece tells of the bytes in it. */

@@ -905,8 +905,8 @@ pub type weir_host_function = ::core::option::Option<
 extern "C" {
     /**Enqueues function(user), to run on a CPU thread in stream order; `user` stays the caller's and must live until then.
 On the host backend this is how "kernels" run. Functions of different streams may run one after another: while one blocks,
-those of the device's other streams may have to wait (CUDA runs them on one thread). Errors: INVALID_ARGUMENT, NOT_SUPPORTED (the device lacks
-WEIR_CAP_HOST_CALL), STREAM_CAPTURING, DEVICE_LOST, BACKEND.*/
+those of the device's other streams may have to wait (CUDA runs them on one thread). Errors: INVALID_ARGUMENT, NOT_SUPPORTED (the
+device lacks WEIR_CAP_HOST_CALL), STREAM_CAPTURING, DEVICE_LOST, BACKEND.*/
     pub fn weir_stream_host_call(
         stream: weir_stream,
         function: weir_host_function,
@@ -1385,8 +1385,8 @@ pub struct weir_pool_desc {
     /**bytes of pinned host memory; WEIR_NONE = none but for staging; 0 = follows what
 the machine and the cgroup have to spare (docs/budgets.md)*/
     pub host_budget: u64,
-    /**0 = the largest of the devices' granules, and 4 MiB where that is 2 MiB and every device's
-budget has 64 of them; else a power of two times the largest granule, at most 1 GiB.
+    /**0 = the largest of the devices' granules, and 4 MiB where that is 2 MiB, every device's budget has
+64 of them and the other sizes allow it (docs/budgets.md); else a power of two times the largest granule, at most 1 GiB.
 Without VMM a multiple of 256, at least 4096 (0 = 2 MiB)*/
     pub page_size: u64,
     /**0 = chosen by the budget; equal to page_size = one class only; else a power of two times
@@ -3212,8 +3212,9 @@ extern "C" {
 extern "C" {
     /**Writes a JSON document of the pool, its devices, clients and buffers: at most `capacity` bytes, always
 NUL-terminated if capacity > 0. *needed (may be NULL) gets the full size with the NUL. Stops nothing, and looks at 1000 buffers
-at a time under the pool's lock, and at no further one after 4096 pages. So each buffer is told as it was at one moment, the whole is of several:
-a buffer that is made or destroyed meanwhile is there once or not at all, and counters need not be the sums of buffers. INCOMPLETE if it was cut; `text` may be NULL with a capacity of 0.*/
+at a time under the pool's lock, and at no further one after 4096 pages. Each buffer is told as it was at one moment, but the whole
+is of several: a buffer that is made or destroyed meanwhile is there once or not at all, and counters need not be the sums of
+buffers. INCOMPLETE if it was cut; `text` may be NULL with a capacity of 0.*/
     pub fn weir_pool_snapshot(
         pool: weir_pool,
         text: *mut ::core::ffi::c_char,
