@@ -132,6 +132,18 @@ void odd_large_granules_are_left_alone(void **) {
   ok(weir_context_destroy(context));
 }
 
+/// What a pool so described has; ends the context.
+void expect_pages(weir_context context, const weir_pool_desc &desc, uint64_t page, uint64_t large) {
+  weir_pool pool = nullptr;
+  ok(weir_pool_create(context, &desc, &pool));
+  weir_pool_device_stats stats = WEIR_POOL_DEVICE_STATS_INIT;
+  ok(weir_pool_device_stats_get(pool, 0, &stats));
+  assert_int_equal(stats.page_size, page);
+  assert_int_equal(stats.large_page_size, large);
+  ok(weir_pool_destroy(pool));
+  ok(weir_context_destroy(context));
+}
+
 /// Of granules of 2 MiB pages have two, and large pages are as large as the budget has 64 of, if nobody says otherwise.
 void pages_of_large_devices(void **) {
   struct Case {
@@ -161,14 +173,7 @@ void pages_of_large_devices(void **) {
                                         {1, 0, each.budgets[1], {0, 0}}};
     weir_pool_desc desc = desc_for(devices, each.budgets[1] != 0 ? 2 : 1);
     desc.page_size = each.asked;
-    weir_pool pool = nullptr;
-    ok(weir_pool_create(context, &desc, &pool));
-    weir_pool_device_stats stats = WEIR_POOL_DEVICE_STATS_INIT;
-    ok(weir_pool_device_stats_get(pool, 0, &stats));
-    assert_int_equal(stats.page_size, each.page);
-    assert_int_equal(stats.large_page_size, each.large);
-    ok(weir_pool_destroy(pool));
-    ok(weir_context_destroy(context));
+    expect_pages(context, desc, each.page, each.large);
   }
 }
 
@@ -195,14 +200,7 @@ void chosen_pages_go_with_what_is_given(void **) {
     desc.storage_budget = each.storage;
     desc.storage_paths = &folder;
     desc.storage_path_count = each.storage != 0 ? 1 : 0;
-    weir_pool pool = nullptr;
-    ok(weir_pool_create(context, &desc, &pool));
-    weir_pool_device_stats stats = WEIR_POOL_DEVICE_STATS_INIT;
-    ok(weir_pool_device_stats_get(pool, 0, &stats));
-    assert_int_equal(stats.page_size, each.page);
-    assert_int_equal(stats.large_page_size, each.chosen_large);
-    ok(weir_pool_destroy(pool));
-    ok(weir_context_destroy(context));
+    expect_pages(context, desc, each.page, each.chosen_large);
   }
 }
 
