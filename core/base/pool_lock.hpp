@@ -32,6 +32,26 @@
 
 namespace weir {
 
+/// How many records walks have looked at since the thread took the lock, in checked builds: what a call looks at in one taking is what
+/// others wait for (tests/unit/test_growth.cpp).
+namespace visits {
+#if defined(WEIR_DEBUG_CHECKS)
+inline thread_local uint64_t now = 0;
+inline std::atomic<uint64_t> most{0};  ///< in one taking, of all pools
+inline void count(uint64_t records = 1) noexcept { now += records; }
+inline void begin() noexcept { now = 0; }
+inline void end() noexcept {
+  uint64_t seen = most.load(std::memory_order_relaxed);
+  while (seen < now && !most.compare_exchange_weak(seen, now, std::memory_order_relaxed)) {
+  }
+}
+#else
+inline void count(uint64_t /*records*/ = 1) noexcept {}
+inline void begin() noexcept {}
+inline void end() noexcept {}
+#endif
+}  // namespace visits
+
 class WEIR_CAPABILITY("pool lock") PoolRole {};
 inline PoolRole pool_role;
 
@@ -92,6 +112,7 @@ class PoolLock {
   void take() {
     rank_check::take(Rank::pool);
     mutex_.lock();
+    visits::begin();
   }
   void drop() noexcept {
     if (due_ != nullptr || (has_lines() && hushed == 0)) {
@@ -101,6 +122,7 @@ class PoolLock {
     }
   }
   void unlock() noexcept {
+    visits::end();
     mutex_.unlock();
     rank_check::drop(Rank::pool);
   }
@@ -252,8 +274,10 @@ class PoolSignal {
   struct Waiting {
     explicit Waiting(PoolSignal &on) noexcept : signal(on), lock(on.lock_.mutex_, std::adopt_lock) {
       ++signal.waiters_;
+      visits::end();
     }
     ~Waiting() {
+      visits::begin();
       --signal.waiters_;
       (void)lock.release();
     }

@@ -95,11 +95,17 @@ uint32_t LeaseTable::count(uint32_t buffer) const noexcept {
          static_cast<uint32_t>(partials(buffer).size());
 }
 
+bool LeaseTable::kept(const page::Region &region, uint32_t page,
+                      std::optional<uint8_t> place) noexcept {
+  const bool held = place ? region.held_on(*place) : region.holds.count != 0;
+  return held || region.pages[page].leases != 0 || region.pages[page].busy() != 0 ||
+         (region.is.pinned && region.pins(page));
+}
+
 bool LeaseTable::in_use(page::Region &region, uint32_t page,
                         std::optional<uint8_t> place) const noexcept {
-  const bool held = place ? region.held_on(*place) : region.holds.count != 0;
-  if (held || region.pages[page].leases != 0 || region.pages[page].busy() != 0) return true;
-  if (region.is.pinned) return region.pins(page);
+  if (kept(region, page, place)) return true;
+  if (region.is.pinned) return false;
   return !each_owner(region, page, [this](uint32_t buffer, uint64_t) {
     return Word::leases(buffers_.hot(buffer).word.load(std::memory_order_relaxed)) == 0;
   });

@@ -44,6 +44,9 @@ class LeaseTable {
   /// on another, or below.
   bool in_use(page::Region &region, uint32_t page,
               std::optional<uint8_t> place = {}) const noexcept WEIR_HELD;
+  /// What of that is seen without looking at the buffers that lie there.
+  static bool kept(const page::Region &region, uint32_t page,
+                   std::optional<uint8_t> place = {}) noexcept WEIR_HELD;
   /// Closes the hit path of every buffer on the page. False if one is leased: then some may be closed without need, which only
   /// sends their next acquire the slow way.
   bool close(page::Region &region, uint32_t page, uint8_t place) noexcept WEIR_HELD;

@@ -87,7 +87,7 @@ void RegionLife::keep_or_free(Region &region) noexcept {
       pages_.uncharge(region, p, r->place);
       // If not, it is among the policy's pages already; it only goes a little later.
       const PageRef ref{region.id, p, page_.regions.generation(region)};
-      if_memory([&]() WEIR_HELD { device.policy->dispose(ref); });
+      if_memory([&]() WEIR_HELD { device.policy->dispose(ref, false); });
     }
   }
   region.is.kept = true;
@@ -139,7 +139,7 @@ void RegionLife::free_place(Region &region, uint32_t node) noexcept {
     if (told) continue;
     // If not, it is among the policy's pages already; it only goes a little later.
     const PageRef ref{region.id, p, page_.regions.generation(region)};
-    told = if_memory([&]() WEIR_HELD { device.policy->dispose(ref); });
+    told = if_memory([&]() WEIR_HELD { device.policy->dispose(ref, false); });
   }
   if (idle) idle_.watch();
   retire_region(region);

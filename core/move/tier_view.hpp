@@ -16,6 +16,22 @@ class TierView final : public policy::View {
       : bit_(bit), tiers_(tiers), leases_(leases), uses_(uses), ticks_(ticks) {}
 
   bool describe(const policy::PageRef &ref, policy::PageInfo *info) WEIR_HELD override {
+    return look(ref, info, false);
+  }
+  bool glance(const policy::PageRef &ref, policy::PageInfo *info) WEIR_HELD override {
+    return look(ref, info, true);
+  }
+  bool knows(const policy::PageRef &ref) noexcept WEIR_HELD override {
+    return tiers_.find(ref, bit_) != nullptr;
+  }
+  uint32_t client_of(const policy::PageRef &ref) const noexcept WEIR_HELD override {
+    return tiers_.client_of(ref);
+  }
+  uint64_t now() const override { return ticks_.now(); }
+
+ private:
+  bool look(const policy::PageRef &ref, policy::PageInfo *info, bool rough) WEIR_HELD {
+    visits::count();
     page::Region *const region = tiers_.find(ref, bit_);
     if (region == nullptr) return false;
     const page::Page &copies = region->pages[ref.page];
@@ -25,17 +41,15 @@ class TierView final : public policy::View {
     info->disposable = false;
     info->cold = region->is.cold;
     info->client = region->owner.client;
-    info->evictable = !copies.sinking && !leases_.in_use(*region, ref.page) &&
-                      (bit_ != page::host_bit || !tiers_.aliases().in_use(*region));
-    uses_.describe(*region, info);
+    const bool by_glance = rough && region->is.slab;
+    const bool leased =
+        by_glance ? lease::LeaseTable::kept(*region, ref.page) : leases_.in_use(*region, ref.page);
+    info->evictable =
+        !copies.sinking && !leased && (bit_ != page::host_bit || !tiers_.aliases().in_use(*region));
+    rough ? uses_.glance(*region, info) : uses_.describe(*region, info);
     return true;
   }
-  bool knows(const policy::PageRef &ref) noexcept WEIR_HELD override {
-    return tiers_.find(ref, bit_) != nullptr;
-  }
-  uint64_t now() const override { return ticks_.now(); }
 
- private:
   const uint32_t bit_;
   page::TierCopies &tiers_;
   const lease::LeaseTable &leases_;

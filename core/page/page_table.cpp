@@ -116,7 +116,7 @@ void PageTable::vanish(Region &region, uint32_t page, PoolDevice &device) noexce
 
 void PageTable::offer_borrowed(Region &region, uint32_t page, PoolDevice &to) noexcept {
   try {
-    to.policy->dispose(PageRef{region.id, page, page_.regions.generation(region)});
+    to.policy->dispose(PageRef{region.id, page, page_.regions.generation(region)}, true);
     region.on(to.place)->pages.edit(page).queued = true;
   } catch (const std::bad_alloc &) {
     offer(region, page, to);
@@ -195,13 +195,19 @@ void PageTable::refresh_word(uint32_t index, Region &region, uint64_t base, uint
   page_.buffers.hot(index).set_flags(set, clear);
 }
 
+uint64_t PageTable::close(Region &region) noexcept {
+  uint64_t buffers = 0;
+  region.for_each_buffer([this, &buffers](uint32_t index) {
+    ++buffers;
+    if ((page_.buffers.hot(index).word.load(std::memory_order_relaxed) & Word::alive) != 0)
+      page_.buffers.hot(index).set_flags(0, Word::resident);
+  });
+  return buffers;
+}
+
 void PageTable::close_at_home(uint8_t place) noexcept {
-  for (Region &region : Walk(page_.places, PlaceIndex::home(place), page_.regions)) {
-    region.for_each_buffer([this](uint32_t index) {
-      if ((page_.buffers.hot(index).word.load(std::memory_order_relaxed) & Word::alive) != 0)
-        page_.buffers.hot(index).set_flags(0, Word::resident);
-    });
-  }
+  for (Region &region : Walk(page_.places, PlaceIndex::home(place), page_.regions))
+    (void)close(region);
 }
 
 Status fail_corrupt(uint32_t use, uint32_t page, uint32_t bit) noexcept {

@@ -127,6 +127,8 @@ class PageTable {
   /// Sets what it may rely on, from the pages as they are. The buffer is claimed. `history`: it has uses that may not have ended.
   void refresh_word(uint32_t index, Region &region, uint64_t base, uint64_t size,
                     bool history) noexcept WEIR_HELD;
+  /// The next hit on each of the region's buffers goes the slow way. Returns how many they are.
+  uint64_t close(Region &region) noexcept WEIR_HELD;
   /// Every hit at home there goes the slow way once.
   void close_at_home(uint8_t place) noexcept WEIR_HELD;
 

@@ -106,6 +106,11 @@ class TierCopies {
   bool requeue(uint32_t bit) noexcept WEIR_HELD;
   /// The page is there, as far as the tier's policy is concerned: else it is known no more.
   Region *find(const PageRef &ref, uint32_t bit) noexcept WEIR_HELD;
+  /// Whose page it is; UINT32_MAX: there is none of that name any more.
+  uint32_t client_of(const PageRef &ref) const noexcept WEIR_HELD {
+    const Region *region = tables_.regions.find(ref.region, ref.generation);
+    return region != nullptr ? region->owner.client : UINT32_MAX;
+  }
   Policy *order(uint32_t bit) noexcept WEIR_HELD {
     return bit == host_bit ? host_order_.get() : compressed_order_.get();
   }

@@ -18,12 +18,23 @@ class UseTimes {
       : buffers_(buffers), announcements_(announcements) {}
 
   void describe(Region &region, policy::PageInfo *info) const noexcept WEIR_HELD {
-    info->last_use = region.past.last_use;
+    glance(region, info);
+    if (!info->rough) return;
     const auto seen = [this, info](uint32_t index) {
       info->last_use = std::max(info->last_use, buffers_.hot(index).last_use().point());
     };
-    if (!region.is.pinned) region.for_each_buffer(seen);
+    region.for_each_buffer(seen);
+    region.past.last_use = info->last_use;
+    info->rough = false;
+  }
+  /// Of a slab what was seen the last time.
+  void glance(const Region &region, policy::PageInfo *info) const noexcept WEIR_HELD {
+    info->last_use = region.past.last_use;
     info->next_use = announcements_.before_use_of(region.id);
+    info->rough = region.is.slab && !region.is.pinned;
+    if (region.owner.buffer != BufferTable::none)
+      info->last_use =
+          std::max(info->last_use, buffers_.hot(region.owner.buffer).last_use().point());
   }
 
  private:

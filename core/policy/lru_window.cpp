@@ -10,78 +10,56 @@
 #include "core/policy/lru_window.hpp"
 
 #include "core/base/pool_lock.hpp"
+#include "core/policy/age_heap.hpp"
 #include "core/policy/prices.hpp"
 
 #include <algorithm>
-#include <cassert>
 #include <cmath>
 #include <functional>
-#include <new>
+#include <map>
+#include <optional>
 #include <tuple>
 
 namespace weir::policy {
 namespace {
 
-/// Sixteen bytes a page, whatever the device holds.
-struct Entry {
-  uint64_t tick : 48;
-  uint64_t generation : 16;
-  uint32_t region;
-  uint32_t page;
-
-  static Entry of(const PageRef &ref, uint64_t tick) noexcept {
-    return Entry{tick & 0xffffffffffffU, ref.generation, ref.region, ref.page};
-  }
-  PageRef ref() const noexcept { return PageRef{region, page, static_cast<uint16_t>(generation)}; }
-};
-static_assert(sizeof(Entry) == 16);
-/// Pages of one last use are evicted in the order of addresses, so that one call unmaps neighbours.
-bool later(const Entry &a, const Entry &b) noexcept {
-  if (a.tick != b.tick) return a.tick > b.tick;
-  return a.region != b.region ? a.region > b.region : a.page > b.page;
-}
-
-/// With less slack than a vector takes: there is an entry for every page.
-constexpr size_t with_slack(size_t count) noexcept { return count + count / 8 + 16; }
+using Entry = AgeHeap::Entry;
 
 struct Scored {
   Entry entry;
   double score;
   uint64_t bytes;
+  bool rough;  ///< not all of what lies there has been looked at
 };
 
 class LruWindow final : public Policy {
  public:
   LruWindow(View &view, std::pmr::memory_resource *memory)
-      : view_(view), heap_(memory), disposable_(memory), candidates_(memory) {}
+      : view_(view),
+        pages_(memory),
+        of_client_(memory),
+        idle_(memory),
+        loans_(memory),
+        candidates_(memory) {}
 
   void reserve(size_t pages) override {
-    make_room_for(heap_.size() + pages);
+    pages_.reserve(pages);
     candidates_.reserve(max_candidates);
-    reserved_ = std::max(pages, reserved_ - reserved_ / 8);
   }
 
   void admit(const PageRef &page, uint64_t tick) override {
-    forget_some();
-    push(Entry::of(page, tick));
+    pages_.forget_some(view_);
+    push(Entry::of(page, tick), UINT32_MAX);
   }
-  void forget_some() noexcept override {
-    assert(heap_end_ == heap_.size());  // nothing is parked
-    for (int looks = 0; looks < 2 && !heap_.empty(); ++looks) {
-      if (hand_ >= heap_.size()) hand_ = 0;
-      if (view_.knows(heap_[hand_].ref())) {
-        ++hand_;
-      } else {
-        remove(hand_);
-        give_room_back();
-      }
-    }
+  void forget_some() noexcept override { pages_.forget_some(view_); }
+  void dispose(const PageRef &page, bool borrowed) override {
+    List &list = borrowed ? loans_ : idle_;
+    if (list.pages.size() >= list.tidy_at) tidy(list);
+    list.pages.push_back(page);
   }
-  void dispose(const PageRef &page) override {
-    if (disposable_.size() >= tidy_disposable_at_) tidy_disposable();
-    disposable_.push_back(page);
+  bool any_disposable() const noexcept override {
+    return !idle_.pages.empty() || !loans_.pages.empty();
   }
-  bool any_disposable() const noexcept override { return !disposable_.empty(); }
   bool give_back(const PageRef &page, uint64_t tick) noexcept override {
     return if_memory([&] { admit(page, tick); });
   }
@@ -89,31 +67,38 @@ class LruWindow final : public Policy {
   uint64_t choose(const Wanted &wanted, std::pmr::vector<PageRef> *victims) override {
     // Whatever may be needed is had before the first entry is taken out: none is lost where there is no memory.
     candidates_.reserve(max_candidates);
-    const size_t all = heap_.size() + disposable_.size();
+    const bool no_more = wanted.disposable_only || wanted.given_up_only;
+    const bool owned = wanted.dead_before == UINT64_MAX && !no_more;
+    AgeHeap &pages = owned && wanted.client != UINT32_MAX ? heap_of(wanted.client) : pages_;
+    const size_t all = pages.size() + idle_.pages.size() + loans_.pages.size();
     victims->reserve(victims->size() + std::min<size_t>(all, wanted.bytes / 4096 + max_candidates));
     looks_ = wanted.most_looks;
+    passed_ = 0;
+    last_taken_.reset();
     const size_t first = victims->size();
-    uint64_t found = take_disposable(wanted, victims);
+    uint64_t found = take_idle(wanted, victims);
+    const size_t first_loan = victims->size();
+    found += take_loans(wanted, wanted.bytes - std::min(wanted.bytes, found), victims);
     const size_t first_used = victims->size();
-    const bool no_more = wanted.disposable_only || wanted.given_up_only;
-    if (wanted.dead_before != UINT64_MAX || no_more) return found;
-    while (found < wanted.bytes && heap_end_ != 0 && room_for_victims(*victims)) {
-      const uint64_t more = take_best(wanted, wanted.bytes - found, victims);
+    if (!owned) return found;
+    while (found < wanted.bytes && !pages.exhausted() && room_for_victims(*victims)) {
+      const uint64_t more = take_best(pages, wanted, wanted.bytes - found, victims);
       if (more == 0 && candidates_.empty()) break;
       found += more;
     }
-    while (heap_end_ != heap_.size()) heap_in_next();
+    pages.unpark();
     if (found >= wanted.bytes || !wanted.all_or_nothing) {
-      give_room_back();
+      pages.give_room_back();
       return found;
     }
-    disposable_.insert(disposable_.end(), victims->begin() + static_cast<ptrdiff_t>(first),
-                       victims->begin() + static_cast<ptrdiff_t>(first_used));
+    const auto at = [&](size_t i) { return victims->begin() + static_cast<ptrdiff_t>(i); };
+    idle_.pages.insert(idle_.pages.end(), at(first), at(first_loan));
+    loans_.pages.insert(loans_.pages.end(), at(first_loan), at(first_used));
     // Victims stay after all, in their order. The heap has room for what has just been taken from it.
     for (size_t i = first_used; i < victims->size(); ++i) {
       PageInfo info;
       const PageRef &page = (*victims)[i];
-      if (view_.describe(page, &info)) push(Entry::of(page, info.last_use));
+      if (view_.describe(page, &info)) pages.push(Entry::of(page, info.last_use));
     }
     victims->resize(first);
     return 0;
@@ -121,110 +106,97 @@ class LruWindow final : public Policy {
 
  private:
   static constexpr size_t max_candidates = 256;
+  /// So many that can't go now are looked at again by the next look. What comes after them is put off: for as many operations as it
+  /// has not been used by then, but no more than most_ticks.
+  static constexpr size_t most_passed = 64;
+  static constexpr uint64_t most_ticks = 1024;
+  static constexpr size_t least_tidy = 1024;
+
+  /// Pages that cost nobody anything, in the order in which they came.
+  struct List {
+    explicit List(std::pmr::memory_resource *memory) : pages(memory) {}
+    std::pmr::vector<PageRef> pages;
+    size_t tidy_at = least_tidy;
+  };
 
   static bool room_for_victims(const std::pmr::vector<PageRef> &victims) noexcept {
     return victims.size() < victims.capacity();
   }
 
-  // Pages that come and go without ever being chosen are told of again and again. So that what is kept of them stays in
-  // proportion to the pages there are, two entries are asked for at every admission, and doubles are removed whenever a list
-  // has doubled.
-  static constexpr size_t least_tidy = 1024;
-
-  /// The last entry takes the place, and moves from there to where it belongs.
-  void remove(size_t at) noexcept {
-    heap_[at] = heap_.back();
-    heap_.pop_back();
-    heap_end_ = heap_.size();
-    for (; at != 0 && at < heap_end_ && later(heap_[(at - 1) / 2], heap_[at]); at = (at - 1) / 2)
-      std::swap(heap_[(at - 1) / 2], heap_[at]);
-    for (size_t child = 2 * at + 1; child < heap_end_; child = 2 * at + 1) {
-      if (child + 1 < heap_end_ && later(heap_[child], heap_[child + 1])) ++child;
-      if (!later(heap_[at], heap_[child])) break;
-      std::swap(heap_[at], heap_[child]);
-      at = child;
-    }
-  }
-
-  void make_room_for(size_t count) {
-    if (heap_.capacity() < count) heap_.reserve(with_slack(count));
-  }
-  /// What is left of a list that was long. Not what has been reserved; and without memory for the shorter one it stays.
-  void give_room_back() noexcept {
-    const size_t wanted = heap_.size() + reserved_;
-    if (heap_.capacity() <= 2 * with_slack(wanted)) return;
-    if_memory([&] {
-      std::pmr::vector<Entry> shorter(heap_.get_allocator());
-      shorter.reserve(with_slack(wanted));
-      shorter.assign(heap_.begin(), heap_.end());
-      heap_.swap(shorter);
-    });
-  }
-
-  void tidy_disposable() noexcept {
-    std::erase_if(disposable_, [this](const PageRef &page) { return !view_.knows(page); });
+  void tidy(List &list) noexcept {
+    std::erase_if(list.pages, [this](const PageRef &page) { return !view_.knows(page); });
     const auto key = [](const PageRef &p) { return std::tuple(p.region, p.page, p.generation); };
-    std::ranges::sort(disposable_, {}, key);
+    std::ranges::sort(list.pages, {}, key);
     const auto same = [&key](const PageRef &a, const PageRef &b) { return key(a) == key(b); };
-    disposable_.erase(std::unique(disposable_.begin(), disposable_.end(), same), disposable_.end());
-    tidy_disposable_at_ = std::max(least_tidy, 2 * disposable_.size());
-  }
-  void tidy_heap() noexcept {
-    const auto key = [](const Entry &e) {
-      return std::tuple(e.region, e.page, uint64_t{e.generation});
-    };
-    std::ranges::sort(heap_, [&key](const Entry &a, const Entry &b) {
-      return key(a) != key(b) ? key(a) < key(b) : later(a, b);
-    });
-    const auto same = [&key](const Entry &a, const Entry &b) { return key(a) == key(b); };
-    heap_.erase(std::unique(heap_.begin(), heap_.end(), same), heap_.end());
-    heap_end_ = heap_.size();
-    std::ranges::make_heap(heap_, later);
-    tidy_heap_at_ = std::max(least_tidy, 2 * heap_.size());
+    list.pages.erase(std::unique(list.pages.begin(), list.pages.end(), same), list.pages.end());
+    list.tidy_at = std::max(least_tidy, 2 * list.pages.size());
   }
 
-  void push(const Entry &entry) {
-    if (heap_.size() >= tidy_heap_at_ && heap_end_ == heap_.size()) tidy_heap();
-    make_room_for(heap_.size() + 1);
-    heap_.push_back(entry);
-    std::swap(heap_[heap_end_], heap_.back());
-    heap_in_next();
-  }
-  /// The entry behind the heap becomes one of it.
-  void heap_in_next() noexcept {
-    ++heap_end_;
-    std::push_heap(heap_.begin(), heap_.begin() + static_cast<ptrdiff_t>(heap_end_), later);
-  }
-  /// The oldest entry, parked: out of the heap but still in the list.
-  Entry park_oldest() noexcept {
-    std::pop_heap(heap_.begin(), heap_.begin() + static_cast<ptrdiff_t>(heap_end_), later);
-    return heap_[--heap_end_];
-  }
-  /// Takes the entry that was parked last out of the list.
-  void remove_parked() noexcept {
-    heap_[heap_end_] = heap_.back();
-    heap_.pop_back();
+  // ---- a client's pages by themselves ----
+
+  /// Made by the first look for the client's pages alone. What leaves by one heap stays in the other until that comes to it.
+  AgeHeap &heap_of(uint32_t client) {
+    const auto found = of_client_.find(client);
+    if (found != of_client_.end()) return found->second;
+    AgeHeap made(of_client_.get_allocator().resource());
+    for (const Entry &entry : pages_.entries())
+      if (view_.client_of(entry.ref()) == client) made.push(entry);
+    return of_client_.emplace(client, std::move(made)).first->second;
   }
 
-  uint64_t take_disposable(const Wanted &wanted, std::pmr::vector<PageRef> *victims) {
+  /// `client`: whose page it is, if that is known.
+  void push(const Entry &entry, uint32_t client) {
+    pages_.push(entry);
+    if (of_client_.empty()) return;
+    forget_some_of_a_client();
+    const auto own = of_client_.find(client != UINT32_MAX ? client : view_.client_of(entry.ref()));
+    // One that would not be whole is made anew when it is wanted.
+    if (own != of_client_.end() && !if_memory([&] { own->second.push(entry); }))
+      of_client_.erase(own);
+  }
+  /// Of each in turn. Of a client that is gone nothing is left in the end.
+  void forget_some_of_a_client() noexcept {
+    auto own = of_client_.upper_bound(turn_);
+    if (own == of_client_.end()) own = of_client_.begin();
+    turn_ = own->first;
+    own->second.forget_some(view_);
+    if (own->second.size() == 0) of_client_.erase(own);
+  }
+
+  // ---- what is nobody's, and what is lent ----
+
+  /// Nobody pays for what has no owner: no client's quota has more room without it.
+  uint64_t take_idle(const Wanted &wanted, std::pmr::vector<PageRef> *victims) {
+    if (wanted.dirty_only || wanted.client != UINT32_MAX) return 0;
+    return take_from(idle_, wanted, wanted.bytes, victims);
+  }
+  uint64_t take_loans(const Wanted &wanted, uint64_t bytes, std::pmr::vector<PageRef> *victims) {
+    if (wanted.dirty_only || loans_.pages.empty()) return 0;
+    return take_from(loans_, wanted, bytes, victims);
+  }
+  uint64_t take_from(List &list, const Wanted &wanted, uint64_t bytes,
+                     std::pmr::vector<PageRef> *victims) {
     uint64_t found = 0;
-    if (wanted.dirty_only) return found;
-    auto kept = disposable_.begin(), next = kept;
-    for (; next != disposable_.end() && found < wanted.bytes && room_for_victims(*victims);
-         ++next) {
+    auto kept = list.pages.begin(), next = kept;
+    for (; next != list.pages.end() && found < bytes && room_for_victims(*victims); ++next) {
       PageInfo info;
-      if (!view_.describe(*next, &info) || !info.disposable) continue;
+      if (!view_.glance(*next, &info) || !info.disposable) continue;
+      if (info.rough && info.evictable) (void)view_.describe(*next, &info);
       if (!counts_for(info, wanted) || !info.evictable || info.dead_since >= wanted.dead_before ||
           (wanted.clean_only && info.borrowed && info.dirty)) {
-        *kept++ = *next;
+        // One whose owner has died since is no loan any more: whoever wants room in a quota need not look at it.
+        const bool loan = &list == &loans_ && info.borrowed;
+        if (loan || &list == &idle_ || !if_memory([&] { dispose(*next, false); })) *kept++ = *next;
         continue;
       }
       victims->push_back(*next);
       found += info.bytes;
     }
-    disposable_.erase(kept, next);
+    list.pages.erase(kept, next);
     return found;
   }
+
+  // ---- the others ----
 
   /// Of evicting it, in copies. What is to be overwritten or destroyed does not come back.
   static double cost(const PageInfo &info) noexcept {
@@ -262,53 +234,91 @@ class LruWindow final : public Policy {
            !(info.next_use != UINT64_MAX && info.next_use < wanted.not_before);
   }
 
+  /// What can't go now (leased, of another client) stays parked to the end, so that one pass ends.
+  void pass(AgeHeap &pages, const PageInfo &info) noexcept {
+    if (info.evictable || ++passed_ <= most_passed) return;
+    // In use by somebody who keeps it. The more there is of that, the more it would cost every look.
+    const uint64_t now = view_.now();
+    const uint64_t unused = now - std::min(now, info.last_use);
+    pages.put_off(now + std::min(unused, most_ticks));
+  }
+
   /// One round: the oldest entries by up-to-date ticks, the best of them taken. candidates_ is left empty only
   /// when the heap held nothing that may go.
-  uint64_t take_best(const Wanted &wanted, uint64_t bytes, std::pmr::vector<PageRef> *victims) {
+  uint64_t take_best(AgeHeap &pages, const Wanted &wanted, uint64_t bytes,
+                     std::pmr::vector<PageRef> *victims) {
     candidates_.clear();
     uint64_t gathered = 0;
     const uint64_t enough = bytes * 4;
     size_t compared = 32;
-    while (heap_end_ != 0 && candidates_.size() < max_candidates &&
+    while (!pages.exhausted() && candidates_.size() < max_candidates &&
            (gathered < enough || candidates_.size() < compared) && looks_ != 0) {
       --looks_;
-      const Entry entry = park_oldest();
+      const Entry entry = pages.park_oldest();
       PageInfo info;
-      const bool known = view_.describe(entry.ref(), &info);
-      // What can't go now (leased, of another client) stays parked to the end, so that one pass ends.
-      if (known && info.last_use <= entry.tick && !allowed(info, wanted)) continue;
-      remove_parked();
-      if (!known) continue;
-      if (info.last_use > entry.tick) {
-        push(Entry::of(entry.ref(), info.last_use));
+      const bool known = view_.glance(entry.ref(), &info);
+      if (known && info.last_use <= entry.tick && !allowed(info, wanted)) {
+        pass(pages, info);
         continue;
       }
+      pages.remove_parked();
+      if (!known) continue;
+      if (info.last_use > entry.tick) {
+        pages.push(Entry::of(entry.ref(), info.last_use));
+        continue;
+      }
+      // Known twice, as two entries of one tick that come one after the other.
+      const Entry *before = !candidates_.empty() ? &candidates_.back().entry
+                            : last_taken_        ? &*last_taken_
+                                                 : nullptr;
+      if (before != nullptr && same_page(*before, entry)) continue;
       // The oldest are not those that are used last any more: more are worth a look.
       if (info.foreseen != UINT64_MAX) compared = max_candidates;
-      candidates_.push_back(Scored{entry, score(info, view_.now()), info.bytes});
+      candidates_.push_back(Scored{entry, score(info, view_.now()), info.bytes, info.rough});
       gathered += info.bytes;
     }
+    const Entry newest = candidates_.empty() ? Entry{} : candidates_.back().entry;
+    last_taken_.reset();
     std::ranges::stable_sort(candidates_, std::greater{}, &Scored::score);
     uint64_t found = 0;
     for (const Scored &candidate : candidates_) {
       if (found < bytes && room_for_victims(*victims)) {
+        if (candidate.rough && !may_go(pages, wanted, candidate.entry)) continue;
         victims->push_back(candidate.entry.ref());
         found += candidate.bytes;
+        if (same_page(candidate.entry, newest)) last_taken_ = newest;
       } else {
-        push(candidate.entry);
+        pages.push(candidate.entry);
       }
     }
     return found;
   }
+  /// Looks at all of what lies there. If it may not go it is in the list again.
+  bool may_go(AgeHeap &pages, const Wanted &wanted, const Entry &entry) {
+    PageInfo info;
+    if (!view_.describe(entry.ref(), &info)) return false;
+    if (info.last_use > entry.tick) {
+      pages.push(Entry::of(entry.ref(), info.last_use));
+      return false;
+    }
+    if (allowed(info, wanted)) return true;
+    pages.park(entry);
+    return false;
+  }
+  static bool same_page(const Entry &a, const Entry &b) noexcept {
+    return a.region == b.region && a.page == b.page && a.generation == b.generation;
+  }
 
   View &view_;
-  std::pmr::vector<Entry> heap_;  ///< and behind it, while victims are chosen, what was parked
-  size_t heap_end_ = 0;
-  size_t hand_ = 0;      ///< the entry to be asked for next
-  size_t reserved_ = 0;  ///< the most that was asked for lately
-  size_t looks_ = 0;     ///< left of Wanted::most_looks
-  size_t tidy_heap_at_ = least_tidy, tidy_disposable_at_ = least_tidy;
-  std::pmr::vector<PageRef> disposable_;
+  AgeHeap pages_;
+  /// Those of clients that have had to make room in a quota of their own, again: what others have is not looked through then.
+  std::pmr::map<uint32_t, AgeHeap> of_client_;
+  uint32_t turn_ = 0;  ///< the client some of whose entries were asked for last
+  List idle_, loans_;  ///< what nobody owns any more; what is a neighbour's
+  size_t looks_ = 0;   ///< left of Wanted::most_looks
+  size_t passed_ = 0;  ///< by this look, as in use
+  std::optional<Entry>
+      last_taken_;  ///< the newest that the last round of this look saw, if it was taken
   std::pmr::vector<Scored> candidates_;
 };
 

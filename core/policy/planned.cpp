@@ -19,7 +19,7 @@ class Planned final : public Policy {
   void admit(const PageRef &page, uint64_t tick) override { rest_->admit(page, tick); }
   void reserve(size_t pages) override { rest_->reserve(pages); }
   void forget_some() noexcept override { rest_->forget_some(); }
-  void dispose(const PageRef &page) override { rest_->dispose(page); }
+  void dispose(const PageRef &page, bool borrowed) override { rest_->dispose(page, borrowed); }
   bool any_disposable() const noexcept override { return rest_->any_disposable(); }
   bool give_back(const PageRef &page, uint64_t tick) noexcept override {
     return rest_->give_back(page, tick);
@@ -34,7 +34,10 @@ class Planned final : public Policy {
     if (ownerless >= wanted.bytes) return ownerless;
     const size_t owned = victims->size();
     const auto give_back = [&]() noexcept {  // they have just left that list: it has room for them
-      for (size_t i = first; i < owned; ++i) rest_->dispose((*victims)[i]);
+      for (size_t i = first; i < owned; ++i) {
+        PageInfo info;
+        if (view_.describe((*victims)[i], &info)) rest_->dispose((*victims)[i], info.borrowed);
+      }
       victims->resize(first);
     };
     Wanted left = wanted;

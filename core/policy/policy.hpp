@@ -39,6 +39,8 @@ struct PageInfo {
   bool borrowed = false;    ///< ... its owner is to be elsewhere
   bool cold = false;        ///< advised so
   bool evictable = false;   ///< neither leased nor held, and in place
+  /// By a glance: last_use is what is known without looking at all of many buffers, and may be less; evictable may be more.
+  bool rough = false;
   uint32_t client = 0;
   static constexpr uint64_t lives = UINT64_MAX - 1;
   /// Of a disposable page: the look at what is idle (IdleScan) at which its owner died; `lives`: he did not.
@@ -49,8 +51,12 @@ class View {
  public:
   /// False: the page is no longer resident here; the policy forgets it.
   virtual bool describe(const PageRef &page, PageInfo *info) = 0;
+  /// The same at a cost that does not grow with the buffers that lie there: then it may be rough.
+  virtual bool glance(const PageRef &page, PageInfo *info) { return describe(page, info); }
   /// As describe(), for nothing but its answer.
   virtual bool knows(const PageRef &page) noexcept = 0;
+  /// Whose page it is; UINT32_MAX: nobody's, or it is not known.
+  virtual uint32_t client_of(const PageRef &page) const noexcept = 0;
   virtual uint64_t now() const = 0;
   virtual ~View() = default;
 };
@@ -81,8 +87,8 @@ class Policy {
   virtual void reserve(size_t pages) = 0;
   /// Pages may have left that were not chosen: a good time to ask for some.
   virtual void forget_some() noexcept = 0;
-  /// The page lost its owner: it is to go before any other.
-  virtual void dispose(const PageRef &page) = 0;
+  /// The page lost its owner, or (`borrowed`) that is to be elsewhere: it is to go before any other.
+  virtual void dispose(const PageRef &page, bool borrowed) = 0;
   /// Whether there may be a disposable page.
   virtual bool any_disposable() const noexcept = 0;
   /// Appends victims worth at least wanted.bytes to *victims, as far as there are any, in the order they should go;

@@ -20,7 +20,27 @@ class DeviceMaker::DeviceView final : public View {
   DeviceView(const DeviceMaker &maker, const PoolDevice &device) noexcept
       : maker_(maker), device_(device) {}
   bool describe(const PageRef &ref, PageInfo *info) WEIR_HELD override {
+    return look(ref, info, false);
+  }
+  bool glance(const PageRef &ref, PageInfo *info) WEIR_HELD override {
+    return look(ref, info, true);
+  }
+  bool knows(const PageRef &ref) noexcept WEIR_HELD override {
+    Region *region = maker_.page_.regions.find(ref.region, ref.generation);
+    const Residence *here = region != nullptr ? region->on(device_.place) : nullptr;
+    // One on the move is no victim, but it may be here again, and nobody tells of it then: it is not to be forgotten.
+    return here != nullptr && here->pages[ref.page].state() != PageState::absent;
+  }
+  uint32_t client_of(const PageRef &ref) const noexcept WEIR_HELD override {
+    const Region *region = maker_.page_.regions.find(ref.region, ref.generation);
+    return region != nullptr ? region->owner.client : UINT32_MAX;
+  }
+  uint64_t now() const override { return maker_.env_.ticks.now(); }
+
+ private:
+  bool look(const PageRef &ref, PageInfo *info, bool rough) WEIR_HELD {
     if (!knows(ref)) return false;
+    visits::count();
     Region &region = maker_.page_.regions.at(ref.region);
     Residence *here = region.on(device_.place);
     const Page &copies = region.pages[ref.page];
@@ -38,20 +58,16 @@ class DeviceMaker::DeviceView final : public View {
     info->cold = region.is.cold || copies.latest() == 0 || (copies.latest() & device_.bit()) == 0;
     info->client = region.owner.client;
     const bool spare = copies.busy() == 0 && is_spare(region, ref.page, *here);
-    info->evictable = spare || !maker_.lease_.leases.in_use(region, ref.page, device_.place);
-    maker_.page_.uses.describe(region, info);
+    const lease::LeaseTable &leases = maker_.lease_.leases;
+    const bool by_glance = rough && region.is.slab;
+    info->evictable =
+        spare || !(by_glance ? lease::LeaseTable::kept(region, ref.page, device_.place)
+                             : leases.in_use(region, ref.page, device_.place));
+    rough ? maker_.page_.uses.glance(region, info) : maker_.page_.uses.describe(region, info);
     maker_.others_.prefetcher.describe(region, ref.page, device_.place, info);
     return true;
   }
-  bool knows(const PageRef &ref) noexcept WEIR_HELD override {
-    Region *region = maker_.page_.regions.find(ref.region, ref.generation);
-    const Residence *here = region != nullptr ? region->on(device_.place) : nullptr;
-    // One on the move is no victim, but it may be here again, and nobody tells of it then: it is not to be forgotten.
-    return here != nullptr && here->pages[ref.page].state() != PageState::absent;
-  }
-  uint64_t now() const override { return maker_.env_.ticks.now(); }
 
- private:
   const DeviceMaker &maker_;
   const PoolDevice &device_;
 };

@@ -47,6 +47,10 @@ struct Pages final : View {
     info->next_use = found->second.next_use;
     return true;
   }
+  uint32_t client_of(const PageRef &page) const noexcept override {
+    const auto found = there.find(page.page);
+    return found != there.end() ? found->second.client : UINT32_MAX;
+  }
   uint64_t now() const override { return 0; }
 };
 

@@ -9,6 +9,7 @@
 
 #include "tests/support/cmocka.hpp"
 #include "tests/support/failing_memory.hpp"
+#include "tests/unit/policy_pages.hpp"
 
 #include <algorithm>
 #include <map>
@@ -19,33 +20,7 @@ namespace {
 
 using namespace weir;
 using namespace weir::policy;
-
-constexpr uint64_t page_bytes = 4096;
-
-/// Pages and when each was used last.
-struct Pages final : View {
-  std::map<uint32_t, uint64_t> used;
-  std::map<uint32_t, uint64_t> foreseen;  ///< operations until then
-  std::set<uint32_t> ownerless;
-  uint32_t done = UINT32_MAX;  ///< the page that nobody reads again
-  uint64_t clock = 0;
-
-  bool knows(const PageRef &page) noexcept override { return used.count(page.page) != 0; }
-  bool describe(const PageRef &page, PageInfo *info) override {
-    const auto found = used.find(page.page);
-    if (found == used.end()) return false;
-    *info = PageInfo{};
-    info->bytes = page_bytes;
-    info->last_use = found->second;
-    info->evictable = true;
-    if (const auto next = foreseen.find(page.page); next != foreseen.end())
-      info->foreseen = next->second;
-    info->done = page.page == done;
-    info->disposable = ownerless.count(page.page) != 0;
-    return true;
-  }
-  uint64_t now() const override { return clock; }
-};
+using namespace weir::test;
 
 struct Site {
   Pages pages;
@@ -173,7 +148,7 @@ void what_nobody_reads_again_goes_before_what_is_used_later(void **) {
 /// Under "auto": pages 0 to 2 have lost their owner, 3 to 5 have been given up, 6 to 8 are neither.
 struct Planned {
   Pages pages;
-  weir::test::Failing memory;
+  Failing memory;
   Owned<Policy> policy = make_policy("auto", pages, &memory);
 
   Planned() {
@@ -181,7 +156,7 @@ struct Planned {
       pages.used[page] = ++pages.clock;
       if (page < 3) {
         pages.ownerless.insert(page);
-        policy->dispose(PageRef{1, page, 1});
+        policy->dispose(PageRef{1, page, 1}, false);
         continue;
       }
       policy->admit(PageRef{1, page, 1}, pages.clock);
