@@ -188,6 +188,7 @@ Status BufferMaker::make_sharded_region(uint64_t size, uint32_t client, page::Sh
   shards.range_place = wish.home;
   for (const auto &residence : fresh.residences) residence->range.address = shards.range.address;
   fresh.shards = std::move(wish.shards);
+  page_.places.note_shards(fresh);
   *region = &fresh;
   return {};
 }

@@ -409,7 +409,7 @@ Status Prefetcher::rebalance(uint64_t bytes, uint64_t *moved) {
   *moved = 0;
   if (rebalancer_ == nullptr) return {};
   Rebalancer own = rebalancer_->apart();  // whole, and nobody else's
-  own.list();
+  own.list(lock);
   PrefetchBatch batch(env_.memory);
   while (*moved < bytes && !env_.sync.lock.stopping() && own.gather(bytes - *moved, &batch)) {
     const uint64_t before = env_.gauges.rebalanced;
@@ -432,7 +432,7 @@ bool Prefetcher::Lane::step(Releasable &lock) {
     }
     if (batch_.empty() && !blocked_) own_.gather(true, &batch_);
     Rebalancer *rebalancer = own_.rebalancer_.get();
-    if (batch_.empty() && rebalancer != nullptr) (void)rebalancer->next(&batch_, &rest_ns_);
+    if (batch_.empty() && rebalancer != nullptr) (void)rebalancer->next(lock, &batch_, &rest_ns_);
     if (batch_.empty()) return;
     own_.hints_.begin_work();
     const AtEnd done([this]() WEIR_HELD {

@@ -5,6 +5,7 @@
 #include "core/move/rebalance.hpp"
 
 #include <algorithm>
+#include <thread>
 
 namespace weir::move {
 
@@ -34,24 +35,36 @@ bool Rebalancer::may_move(const Region &region) const noexcept {
 }
 
 /// The buffers that something of may be moved of, the most recently used last.
-void Rebalancer::list() {
-  order_.clear();
-  next_page_ = 0;
+void Rebalancer::list(Releasable &lock) {
+  listing_ = true;
+  const AtEnd listed([this] { listing_ = false; });
+  std::pmr::vector<Entry> found(env_.memory);
+  uint64_t looked = 0;
   using Index = page::PlaceIndex;
   const Index::Sets below =
       Index::at(Place::host) | Index::at(Place::compressed) | Index::at(Place::storage);
   for (Region &region : page::Walk(page_.places, below, page_.regions)) {
-    if (!may_move(region) || std::ranges::none_of(region.pages, spilled)) continue;
-    PageInfo info;
-    page_.uses.describe(region, &info);
-    order_.push_back(Entry{info.last_use, region.id, page_.regions.generation(region)});
+    looked += 1 + region.pages.size();
+    if (may_move(region) && std::ranges::any_of(region.pages, spilled)) {
+      PageInfo info;
+      page_.uses.describe(region, &info);
+      found.push_back(Entry{info.last_use, region.id, page_.regions.generation(region)});
+    }
+    if (looked < most_records) continue;
+    looked = 0;
+    lock.unlocked([this] {
+      env_.sync.points.at("rebalance.part");
+      std::this_thread::yield();  // to who waits for it
+    });
   }
-  if (order_.size() > most_regions) {
-    const auto first = order_.end() - static_cast<ptrdiff_t>(most_regions);
-    std::ranges::nth_element(order_, first, {}, &Entry::last_use);
-    order_.erase(order_.begin(), first);
+  if (found.size() > most_regions) {
+    const auto first = found.end() - static_cast<ptrdiff_t>(most_regions);
+    std::ranges::nth_element(found, first, {}, &Entry::last_use);
+    found.erase(found.begin(), first);
   }
-  std::ranges::sort(order_, {}, &Entry::last_use);
+  std::ranges::sort(found, {}, &Entry::last_use);
+  order_ = std::move(found);
+  next_page_ = 0;
 }
 
 /// Who could lend memory to a page whose home has none to spare, besides what is `taken` there already.
@@ -111,9 +124,9 @@ bool Rebalancer::gather(uint64_t bytes, PrefetchBatch *batch) {
   return !batch->empty();
 }
 
-bool Rebalancer::next(PrefetchBatch *batch, uint64_t *rest_ns) {
+bool Rebalancer::next(Releasable &lock, PrefetchBatch *batch, uint64_t *rest_ns) {
   *rest_ns = never;
-  if (rate_ == 0 || page_.devices.size() < 2) return false;
+  if (rate_ == 0 || page_.devices.size() < 2 || listing_) return false;
   const uint64_t now = env_.now_ns();
   if (order_.empty() && !worth_a_look(now)) {
     // What has come up meanwhile is looked at when the second is over.
@@ -125,7 +138,7 @@ bool Rebalancer::next(PrefetchBatch *batch, uint64_t *rest_ns) {
     *rest_ns = not_before_ns_ - now;
     return false;
   }
-  if (order_.empty()) list();
+  if (order_.empty()) list(lock);
   if (!gather(UINT64_MAX, batch)) return false;
   uint64_t bytes = 0;
   for (const PrefetchRequest &request : *batch) bytes += request.end - request.begin;

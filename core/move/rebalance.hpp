@@ -28,12 +28,13 @@ class Rebalancer {
   Rebalancer(const Rebalancer &) = delete;
   Rebalancer &operator=(const Rebalancer &) = delete;
 
-  /// What to move next, if it is time: otherwise *rest_ns says how long it is not, or `never`: until something changes.
-  bool next(PrefetchBatch *batch, uint64_t *rest_ns) WEIR_HELD;
+  /// What to move next, if it is time: otherwise *rest_ns says how long it is not, or `never`: until something changes. May drop the
+  /// lock; whoever asks meanwhile gets nothing.
+  bool next(Releasable &lock, PrefetchBatch *batch, uint64_t *rest_ns) WEIR_HELD;
   /// Another one over the same pool, which nobody but the caller asks.
   Rebalancer apart() const { return {env_, page_, 0}; }
-  /// Looks at all buffers for what may be moved.
-  void list() WEIR_HELD;
+  /// Looks at all buffers for what may be moved, some thousand records at a taking of the lock.
+  void list(Releasable &lock) WEIR_HELD;
   /// Of that the next, whatever the time, up to `bytes`. False: nothing is left of it, or there is nowhere to move it to.
   bool gather(uint64_t bytes, PrefetchBatch *batch) WEIR_HELD;
   /// A look at all buffers is due.
@@ -46,6 +47,8 @@ class Rebalancer {
     uint16_t generation;
   };
   static constexpr size_t most_regions = 4096;
+  static constexpr uint64_t most_records =
+      4096;  ///< no further region is looked at after so many, of regions and pages
   static constexpr uint64_t look_ns = 1'000'000'000;
 
   /// Its bytes are in HOST or below, and nowhere else.
@@ -63,7 +66,7 @@ class Rebalancer {
   const uint64_t rate_;
   std::pmr::vector<Entry> order_;  ///< what a look has found, the next to be moved last
   uint32_t next_page_ = 0;         ///< of that one, where to go on
-  bool look_ = true;
+  bool look_ = true, listing_ = false;
   uint64_t looked_at_ns_ = 0;
   uint64_t lifted_before_ = 0;  ///< what had come up from HOST and below at that look
   uint64_t not_before_ns_ = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// See place_index.hpp. The sets are those of the tiers, and then two for each device: pages there, at home there.
+// See place_index.hpp. The sets are those of the tiers, that of what is sharded, and then two for each device: pages there, at home there.
 
 #include "core/page/place_index.hpp"
 
@@ -9,11 +9,11 @@
 namespace weir::page {
 
 PlaceIndex::PlaceIndex(std::pmr::memory_resource *memory) : sets_(memory), counts_(memory) {
-  for (uint8_t tier = 0; tier < tiers; ++tier) sets_.emplace_back(memory);
+  for (uint8_t set = 0; set < before_devices; ++set) sets_.emplace_back(memory);
 }
 
 void PlaceIndex::open(uint8_t device) {
-  const size_t wanted = tiers + 2 * (size_t{device} + 1);
+  const size_t wanted = before_devices + 2 * (size_t{device} + 1);
   sets_.reserve(wanted);
   while (sets_.size() < wanted) {
     IdSet fresh(sets_.get_allocator().resource());
@@ -91,6 +91,7 @@ bool PlaceIndex::check(uint32_t id, const Region *region) const noexcept {
   Sets in = 0;
   if (region != nullptr) {
     in |= home(region->home);
+    if (region->shards != nullptr) in |= sharded();
     for (uint8_t tier = 0; tier < tiers; ++tier) {
       for (const Page &page : region->pages)
         pages[tier] += (page.tiers() & Place::of_tier(tier).bit()) != 0 ? 1 : 0;

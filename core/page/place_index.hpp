@@ -27,9 +27,11 @@ class PlaceIndex {
 
   /// With pages at the place: of a device, pages that are not ABSENT there; of HOST, with a slot there, too.
   static constexpr Sets at(Place place) noexcept {
-    return Sets{1} << (place.is_device() ? tiers + 2U * place.device() : place.tier());
+    return Sets{1} << (place.is_device() ? before_devices + 2U * place.device() : place.tier());
   }
   static constexpr Sets home(uint8_t device) noexcept { return at(Place(device)) << 1U; }
+  /// With pages at home on several devices.
+  static constexpr Sets sharded() noexcept { return Sets{1} << tiers; }
 
   // Both throw std::bad_alloc with nothing changed but capacities.
   void open(uint8_t device);  ///< one more, or one that was there before
@@ -39,6 +41,8 @@ class PlaceIndex {
   /// Whether the region has pages on the device now.
   void note(const Region &region, const Residence &here) noexcept;
   void settle(Region &region, uint8_t home) noexcept;
+  /// The region has shards from now on.
+  void note_shards(const Region &region) noexcept { set(sharded()).insert(region.id); }
   /// The region is about to go, with all its pages.
   void forget(const Region &region) noexcept;
 
@@ -50,7 +54,7 @@ class PlaceIndex {
   bool check(uint32_t id, const Region *region) const noexcept;
 
  private:
-  static constexpr uint8_t tiers = 3;
+  static constexpr uint8_t tiers = 3, before_devices = tiers + 1;
   IdSet &set(Sets one) noexcept { return sets_[static_cast<size_t>(std::countr_zero(one))]; }
 
   std::pmr::vector<IdSet> sets_;
@@ -68,6 +72,7 @@ class Walk {
     Region &operator*() const noexcept WEIR_HELD { return walk->regions_.at(id); }
     bool operator!=(const Iterator &other) const noexcept { return id != other.id; }
     Iterator &operator++() noexcept {
+      visits::count();
       id = walk->index_.next(walk->sets_, id + 1);
       return *this;
     }

@@ -9,7 +9,7 @@ namespace weir::page {
 Status find_place(const Devices &devices, uint32_t device_id, uint8_t *place) {
   for (const auto &device : devices) {
     const bool meant = device_id == WEIR_DEVICE_DEFAULT || device->device.id == device_id;
-    if (!meant || device->gone()) continue;
+    if (!meant || device->gone() || device->parting()) continue;
     *place = device->place;
     return {};
   }
@@ -21,7 +21,7 @@ Status find_place(const Devices &devices, uint32_t device_id, uint8_t *place) {
 
 Status find_place(const Devices &devices, const Stream &stream, uint8_t *place) {
   for (const auto &device : devices) {
-    if (&device->device == stream.device && device->gone())
+    if (&device->device == stream.device && (device->gone() || device->parting()))
       return fail(WEIR_ERROR_DEVICE_REMOVED, "device %u has left the pool", device->device.id);
   }
   return find_place(devices, stream.device->id, place);

@@ -72,6 +72,7 @@ class RegionStore {
     explicit Iterator(RegionStore &store) noexcept WEIR_HELD : store_(store) { skip(); }
     Region &operator*() const noexcept WEIR_HELD { return store_.at(id_); }
     Iterator &operator++() noexcept WEIR_HELD {
+      visits::count();
       ++id_;
       skip();
       return *this;

@@ -23,6 +23,8 @@ class Standing {
   bool open() const noexcept { return !lost_ && !leaving_ && !gone_; }
   /// Whoever waits for it to leave is to give up.
   bool to_stay() const noexcept { return stay_; }
+  /// It is empty, and what is at home here goes elsewhere: nobody calls that off, or is at home here from now on.
+  bool parting() const noexcept { return parting_; }
   /// While it leaves: nothing is waited for beyond this.
   uint64_t leave_by_ns() const noexcept { return leave_by_ns_; }
   /// The pool's generation as it came: older mappings do not let it in.
@@ -43,8 +45,12 @@ class Standing {
     leave_by_ns_ = by_ns;
   }
   void stay() noexcept { stay_ = true; }
+  void part() noexcept {
+    assert(leaving_ && !stay_);
+    parting_ = true;
+  }
   void end_leaving() noexcept {
-    leaving_ = false;
+    leaving_ = parting_ = false;
     leave_by_ns_ = 0;
   }
   void leave() noexcept { gone_ = true; }
@@ -55,7 +61,7 @@ class Standing {
   }
 
  private:
-  bool lost_ = false, leaving_ = false, gone_ = false, stay_ = false;
+  bool lost_ = false, leaving_ = false, gone_ = false, stay_ = false, parting_ = false;
   uint32_t joined_ = 0;
   uint64_t leave_by_ns_ = 0, lost_generation_ = 0, lost_bytes_ = 0;
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Devices that come and go.
+// Devices that come and go, until what leaves is empty (departure.cpp has the rest).
 
 #include "core/pool/membership.hpp"
 
@@ -107,7 +107,8 @@ Status Membership::begin_leaving(uint32_t device_id, uint64_t timeout_ns, PoolDe
     return fail(WEIR_ERROR_BUSY,
                 "%llu bytes of device %u are held (weir_hold, weir_malloc): they can't move",
                 llu(device.memory.held_bytes()), device.device.id);
-  for (Region &region : page_.regions) {
+  using page::PlaceIndex;
+  for (Region &region : page::Walk(page_.places, PlaceIndex::sharded(), page_.regions)) {
     if (!last_of_shards(region, device)) continue;
     return fail(WEIR_ERROR_BUSY,
                 "device %u is the last one of the pool that a buffer is sharded over",
@@ -115,8 +116,6 @@ Status Membership::begin_leaving(uint32_t device_id, uint64_t timeout_ns, PoolDe
   }
   const uint64_t now = config_.clock->now_ns();
   device.begin_leaving(timeout_ns < UINT64_MAX - now ? now + timeout_ns : UINT64_MAX);
-  // New leases come the slow way from now on, where they are refused.
-  others_.pages.close_at_home(place);
   env_.sync.changed.notify_all();
   *out = &device;
   return {};
@@ -146,11 +145,16 @@ Status Membership::cancel(uint32_t device_id) {
   uint8_t place = 0;
   WEIR_TRY(find_place(others_.devices, device_id, &place));
   PoolDevice &device = device_at(place);
-  if (!device.leaving())
-    return fail(WEIR_ERROR_INVALID_ARGUMENT, "device %u is not being removed", device.device.id);
+  if (!device.leaving() || device.parting())
+    return fail(WEIR_ERROR_INVALID_ARGUMENT, "device %u is not being removed%s", device.device.id,
+                device.leaving() ? " any more: it is empty" : "");
   device.stay();
   env_.sync.changed.notify_all();
   return {};
+}
+
+Status Membership::fail_cancelled(const PoolDevice &device) noexcept {
+  return fail(WEIR_ERROR_CANCELLED, "the removal of device %u was cancelled", device.device.id);
 }
 
 Status Membership::fail_late(PoolDevice &device) noexcept {
@@ -162,14 +166,16 @@ Status Membership::fail_late(PoolDevice &device) noexcept {
 
 Status Membership::drain(Releasable &lock, PoolDevice &device) {
   std::pmr::vector<PageRef> pages(env_.memory);
+  PageRef from;
   uint32_t barren = 0;
   bool moved = false;
+  // New leases come the slow way from now on, where they are refused.
+  close_hits(lock, device);
   for (;;) {
-    if (env_.sync.lock.stopping() || device.to_stay())
-      return fail(WEIR_ERROR_CANCELLED, "the removal of device %u was cancelled", device.device.id);
+    if (env_.sync.lock.stopping() || device.to_stay()) return fail_cancelled(device);
     const bool late = config_.clock->now_ns() >= device.leave_by_ns();
     if (!device.lost()) (void)others_.idle.give_bounce_back(lock, device);
-    list_pages(device, &pages);
+    list_pages(lock, device, &from, &pages);
     if (late && moved && !pages.empty()) return fail_late(device);
     if (!pages.empty()) {
       Status why;
@@ -197,20 +203,44 @@ Status Membership::drain(Releasable &lock, PoolDevice &device) {
   }
 }
 
-void Membership::list_pages(PoolDevice &device, std::pmr::vector<PageRef> *pages) {
+uint64_t Membership::list_pages_of(Region &region, PoolDevice &device, uint32_t *from,
+                                   uint64_t *bytes, std::pmr::vector<PageRef> *pages) {
+  const Residence &here = *region.on(device.place);
+  const uint32_t first = *from;
+  for (; *from < here.pages.size() && *bytes < batch_bytes; ++*from) {
+    if (here.pages[*from].state() != PageState::resident) continue;
+    const bool spare = region.pages[*from].busy() == 0 && is_spare(region, *from, here);
+    if (!spare && lease_.leases.in_use(region, *from, device.place)) continue;
+    pages->push_back(PageRef{region.id, *from, page_.regions.generation(region)});
+    *bytes += region.shape.granule_bytes(*from);
+  }
+  return *from - first;
+}
+
+void Membership::list_pages(Releasable &lock, PoolDevice &device, PageRef *from,
+                            std::pmr::vector<PageRef> *pages) {
   pages->clear();
-  if (device.lost()) return;
-  uint64_t bytes = 0;
-  for (Region &region : page::Walk(page_.places, device.pages_there(), page_.regions)) {
-    const Residence &here = *region.on(device.place);
-    for (uint32_t p = 0; p < here.pages.size() && bytes < batch_bytes; ++p) {
-      if (here.pages[p].state() != PageState::resident) continue;
-      const bool spare = region.pages[p].busy() == 0 && is_spare(region, p, here);
-      if (!spare && lease_.leases.in_use(region, p, device.place)) continue;
-      pages->push_back(PageRef{region.id, p, page_.regions.generation(region)});
-      bytes += region.shape.granule_bytes(p);
+  uint64_t bytes = 0, looked = 0;
+  // What was passed over is looked at once more before there is said to be none.
+  bool whole = from->region == 0 && from->page == 0;
+  while (!device.lost()) {
+    const uint32_t id = page_.places.next(device.pages_there(), from->region);
+    if (id != from->region) from->page = 0;
+    from->region = id;
+    if (id == page::PlaceIndex::none) {
+      from->region = 0;
+      if (!pages->empty() || whole) return;
+      whole = true;
+      continue;
     }
+    looked += 1 + list_pages_of(page_.regions.at(id), device, &from->page, &bytes, pages);
     if (bytes >= batch_bytes) return;
+    ++from->region;
+    from->page = 0;
+    if (looked < most_records) continue;
+    if (!pages->empty()) return;
+    looked = 0;
+    rest(lock);
   }
 }
 
@@ -224,18 +254,19 @@ bool Membership::has_leases(const PoolDevice &device) noexcept {
 
 bool Membership::empty(PoolDevice &device) noexcept {
   if (device.in_flight != 0 || has_leases(device)) return false;
+  // What a plan has claimed and not yet filled is in no page; it gives it back as soon as it looks.
+  if (!device.lost())
+    return page_.places.count(Place(device.place)) == 0 && device.memory.in_use() == 0;
   for (Region &region : page::Walk(page_.places, device.pages_there(), page_.regions)) {
     const Residence &here = *region.on(device.place);
     for (uint32_t p = 0; p < here.pages.size(); ++p) {
       const PageState state = here.pages[p].state();
       if (state == PageState::absent) continue;
-      if (!device.lost() || state != PageState::resident ||
-          lease_.leases.in_use(region, p, device.place))
+      if (state != PageState::resident || lease_.leases.in_use(region, p, device.place))
         return false;
     }
   }
-  // What a plan has claimed and not yet filled is in no page; it gives it back as soon as it looks.
-  return device.lost() || device.memory.in_use() == 0;
+  return true;
 }
 
 Status Membership::find_heir(const PoolDevice &device, PoolDevice **heir) noexcept {
@@ -254,171 +285,6 @@ Status Membership::find_heir(const PoolDevice &device, PoolDevice **heir) noexce
   if (best != nullptr) return {};
   return fail(WEIR_ERROR_INVALID_ARGUMENT, "device %u is the only one of its pool that is left",
               device.device.id);
-}
-
-Status Membership::leave(Releasable &lock, PoolDevice &device) {
-  while (!device.lost() && device.memory.granules().idle() != 0) {
-    if (others_.idle.give_idle(lock, device, UINT64_MAX) == 0) break;
-  }
-  if (device.lost()) clear_shards(lock, device);
-  // The lock has been dropped: a lease that was being granted may have come to its end.
-  if (!empty(device)) {
-    WEIR_TRY(drain(lock, device));
-    return leave(lock, device);
-  }
-  PoolDevice *to = nullptr;
-  WEIR_TRY(find_heir(device, &to));
-  strip(device);
-  const auto home = page::PlaceIndex::home(device.place);
-  for (Region &region : page::Walk(page_.places, home, page_.regions))
-    part_from_lost(region, to->place);
-  for (Region &region : page::Walk(page_.places, home, page_.regions)) {
-    if (!region.is.kept && region.shards == nullptr) rehome(region, home_for(region, *to));
-  }
-  // From here on nothing throws: the device leaves.
-  for (Region &region : page_.regions) {
-    if (region.shards != nullptr && region.shards->has(device.place)) reshard(region, device);
-    Residence *here = region.on(device.place);
-    // Where something of a lost device is still mapped nothing else ever is.
-    if (here != nullptr && here->range && device.vmm() && !device.lost())
-      device.memory.addresses().free(here->range);
-    region.residences.erase_if([here](const auto &r) { return r.get() == here; });
-    others_.life.retire_region(region);
-  }
-  device.leave();
-  device.memory.granules().set_budget(0);
-  config_.devices[device.place].budget = 0;
-  (void)others_.losses.next_generation();
-  others_.losses.tell_peers();
-  env_.sync.lock.note(WEIR_LOG_INFO, "device %u has left the pool", device.device.id);
-  return {};
-}
-
-void Membership::strip(PoolDevice &device) noexcept {
-  device.limbo.clear();
-  device.emptied.clear();
-  for (Region &region : page::Walk(page_.places, device.pages_there(), page_.regions)) {
-    const Residence &here = *region.on(device.place);
-    for (uint32_t p = 0; p < here.pages.size(); ++p) {
-      if (here.pages[p].state() == PageState::resident) others_.pages.vanish(region, p, device);
-    }
-  }
-}
-
-void Membership::part_from_lost(Region &slab, uint8_t home) {
-  if (!slab.is.slab) return;
-  const auto lost = [&](uint32_t page) { return slab.pages[page].lost(); };
-  page::Slab &tenants = *slab.tenants;
-  for (auto node = tenants.first_tenant(); node != physical::SmallArena::none;) {
-    const uint32_t index = tenants.owner(node);
-    const uint64_t base = tenants.offset(node);
-    const uint64_t size = page_.buffers.hot(index).size();
-    node = tenants.next_tenant(node);
-    const bool written = (page_.buffers.hot(index).word.load() & Word::virgin) == 0;
-    const uint32_t last = slab.shape.page_at(base + size - 1);
-    bool any = false;
-    for (uint32_t p = slab.shape.page_at(base); p <= last; ++p) any = any || lost(p);
-    if (!any || !written) continue;
-    if (others_.small.own_lost_page(index, home)) return;  // it was the last: the slab is no more
-  }
-  for (uint32_t p = 0; p < slab.pages.size(); ++p)
-    if (lost(p)) others_.pages.discarded(slab, p);
-}
-
-uint8_t Membership::home_for(const Region &region, const PoolDevice &to) {
-  if (region.is.slab) return to.place;
-  const page::Users *users = page_.buffers.users_of(region.owner.buffer);
-  if (users == nullptr) return to.place;
-  const uint32_t leaving = device_at(region.home).bit();
-  const uint8_t home = others_.homes.choose(region.shape.size, *users, leaving);
-  return home != page::Placement::nowhere ? home : to.place;
-}
-
-void Membership::rehome(Region &region, uint8_t home) {
-  if (region.is.slab) page_.slabs.move(region, home);
-  others_.life.leave_lot(region);
-  const uint8_t before = region.home;
-  page_.places.settle(region, home);
-  const uint32_t id = device_at(home).device.id;
-  // A tenant that is on its way out of its slab has a region already, which is not its own yet.
-  region.for_each_buffer([&](uint32_t index) WEIR_HELD {
-    page::Hot &hot = page_.buffers.hot(index);
-    others_.homes.count_promise(index, before, hot.size(), false);
-    hot.set_size_home(hot.size(), id);
-    others_.homes.count_promise(index, home, hot.size(), true);
-  });
-  const Residence *there = region.on(home);
-  for (uint32_t p = 0; there != nullptr && p < there->pages.size(); ++p)
-    others_.pages.keep_borrowed(region, p, device_at(home));
-}
-
-// ---- buffers that are sharded over the device ----
-
-bool Membership::last_of_shards(const Region &region, const PoolDevice &device) const noexcept {
-  if (region.shards == nullptr || region.is.kept || !region.shards->has(device.place)) return false;
-  return std::none_of(others_.devices.begin(), others_.devices.end(), [&](const auto &other) {
-    return other->place != device.place && other->open() && region.shards->has(other->place);
-  });
-}
-
-void Membership::reshard(Region &region, const PoolDevice &device) noexcept {
-  page::Shards &shards = *region.shards;
-  uint32_t closed = 0;
-  uint32_t gone = 0;
-  for (const auto &other : others_.devices) {
-    if (!other->open()) closed |= other->bit();
-    if (other->gone() || other->leaving()) gone |= other->bit();
-  }
-  const bool alive = region.owner.buffer != page::BufferTable::none;
-  if (alive)
-    others_.homes.count_promise(region.owner.buffer, region.home, region.shape.size, false);
-  // What is lost, and still of the pool, is better than nothing: the bytes can be read, and destroyed.
-  const bool dealt =
-      shards.deal_again(device.place, closed) || shards.deal_again(device.place, gone);
-  if (!dealt && alive) shards.stranded = true;
-  if (region.home == device.place && dealt) {
-    uint8_t home = shards.place(0);  // or the first that is not lost
-    for (uint32_t i = shards.count(); i-- > 0;) {
-      if (device_at(shards.place(i)).open()) home = shards.place(i);
-    }
-    page_.places.settle(region, home);
-    if (alive) {
-      page::Hot &hot = page_.buffers.hot(region.owner.buffer);
-      hot.set_size_home(hot.size(), device_at(region.home).device.id);
-    }
-  }
-  if (alive) others_.homes.count_promise(region.owner.buffer, region.home, region.shape.size, true);
-}
-
-void Membership::clear_shards(Releasable &lock, PoolDevice &device) {
-  struct Left {
-    uint32_t region, page;
-    uint64_t address, bytes;
-    page::RegionPin pin;
-  };
-  std::pmr::vector<Left> left(env_.memory);
-  for (Region &region : page::Walk(page_.places, device.pages_there(), page_.regions)) {
-    if (region.shards == nullptr) continue;
-    const Residence &here = *region.on(device.place);
-    for (uint32_t p = 0; p < here.pages.size(); ++p) {
-      if (here.pages[p].state() == PageState::resident)
-        left.push_back(
-            {region.id, p, granule_address(region, here, p), region.shape.granule_bytes(p), {}});
-    }
-  }
-  for (Left &page : left) page.pin = page::RegionPin(page_.regions.at(page.region));
-  lock.unlocked([&] {
-    for (Left &page : left) {
-      if (device.memory.mapper().unmap(page.address, page.bytes)) page.bytes = 0;
-    }
-  });
-  for (const Left &page : left) {
-    Region &region = page_.regions.at(page.region);
-    region.shards->stranded = region.shards->stranded || page.bytes != 0;
-    if (page.bytes == 0) others_.pages.vanish(region, page.page, device);
-  }
-  for (Left &page : left) page_.regions.unpin(page.pin);
-  env_.sync.changed.notify_all();
 }
 
 }  // namespace weir::pool

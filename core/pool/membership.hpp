@@ -63,17 +63,43 @@ class Membership {
   Status begin_leaving(uint32_t device_id, uint64_t timeout_ns, PoolDevice **device) WEIR_HELD;
   /// Until nothing of the pool is on the device any more. May drop the lock.
   Status drain(Releasable &lock, PoolDevice &device) WEIR_HELD;
-  /// A batch of pages that could go now.
-  void list_pages(PoolDevice &device, std::pmr::vector<PageRef> *pages) WEIR_HELD;
+  /// A batch of pages that could go now, from *from on, round and round. None: there are none of all. May drop the lock before
+  /// there is the first.
+  void list_pages(Releasable &lock, PoolDevice &device, PageRef *from,
+                  std::pmr::vector<PageRef> *pages) WEIR_HELD;
+  /// Of one region, from page *from on. Returns how many it has looked at.
+  uint64_t list_pages_of(Region &region, PoolDevice &device, uint32_t *from, uint64_t *bytes,
+                         std::pmr::vector<PageRef> *pages) WEIR_HELD;
+  Status fail_cancelled(const PoolDevice &device) noexcept WEIR_HELD;
   /// Its streams may have leases on other devices' memory (WEIR_USE_ALLOW_REMOTE), and work under them.
   bool has_leases(const PoolDevice &device) noexcept WEIR_HELD;
   Status fail_late(PoolDevice &device) noexcept WEIR_HELD;
   /// Whether nothing keeps the device. A lost one is kept by leases alone, which have yet to be released.
   bool empty(PoolDevice &device) noexcept WEIR_HELD;
+
+  // ---- departure.cpp ----
+  /// What walks over all regions looks at so many records in one taking of the lock, and goes on to no further region then.
+  static constexpr uint64_t most_records = 4096;
+  /// Others may have the lock for a moment.
+  void rest(Releasable &lock) WEIR_HELD;
+  /// visit(region) for those in the sets, which says how many records it has looked at. Those that come meanwhile may be left out.
+  template <class Visit>
+  void in_parts(Releasable &lock, page::PlaceIndex::Sets sets, Visit &&visit) WEIR_HELD;
+  /// Of what is at home on the device, which is leaving.
+  void close_hits(Releasable &lock, const PoolDevice &device) WEIR_HELD;
   /// The device is empty. Throws std::bad_alloc with everything whole, and some homes elsewhere.
   Status leave(Releasable &lock, PoolDevice &device) WEIR_HELD;
   /// Of a lost device: what is on it is nobody's from now on.
-  void strip(PoolDevice &device) noexcept WEIR_HELD;
+  void strip(Releasable &lock, PoolDevice &device) WEIR_HELD;
+  /// Another home for the region. Returns how many records it has looked at. Throws as leave().
+  uint64_t give_home(Region &region, const PoolDevice &device) WEIR_HELD;
+  /// What nobody owns any more ends where it is, and what is sharded keeps its other homes.
+  static bool moves_home(const Region &region) noexcept {
+    return !region.is.kept && region.shards == nullptr;
+  }
+  bool any_at_home(const PoolDevice &device) noexcept WEIR_HELD;
+  /// The region forgets the device, on which it has nothing.
+  void part_from(Region &region, PoolDevice &device) noexcept WEIR_HELD;
   /// Small buffers with lost bytes get a lost page of their own: their slab is to be used by others. Throws std::bad_alloc with
   /// everything whole.
   void part_from_lost(Region &slab, uint8_t home) WEIR_HELD;

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// However many buffers a pool has, a call that walks over them looks at some thousand records in one taking of the lock, and lets others
+// have it then. Counted in builds that check (core/base/pool_lock.hpp); the calls that look at all at once, and say so, are named here.
+
+#include "tests/unit/neighbours.hpp"
+
+namespace {
+
+using namespace weir::test;
+
+#if defined(WEIR_DEBUG_CHECKS)
+
+constexpr uint32_t count = 12000;
+/// Of a walk, with what its last region has more.
+constexpr uint64_t most = 4096 + 256;
+
+struct Scene {
+  World world;
+  std::vector<weir_buffer> buffers;
+
+  explicit Scene(uint64_t size, weir_device home) : world(setup()) {
+    for (uint32_t i = 0; i < count; ++i) buffers.push_back(world.buffer(size, home));
+  }
+  static Setup setup() {
+    Setup setup = neighbours(20);
+    setup.host_pages = count;
+    return setup;
+  }
+  weir_pool pool() const { return world.pool; }
+  /// What the call looked at in one taking of the lock.
+  template <class Call>
+  uint64_t looks_of(Call &&call) {
+    weir::visits::most = 0;
+    ok(call());
+    return weir::visits::most;
+  }
+  template <class Call>
+  void expect_few(Call &&call) {
+    assert_in_range(looks_of(call), 0, most);
+  }
+};
+
+void look(Scene &scene) {
+  const weir_pool pool = scene.pool();
+  scene.expect_few([&] {
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
+    return weir_pool_stats_get(pool, &stats);
+  });
+  scene.expect_few([&] {
+    size_t needed = 0;
+    return weir_pool_snapshot(pool, nullptr, 0, &needed);
+  });
+  scene.expect_few([&] {
+    size_t found = 0;
+    return weir_pool_lost_ranges(pool, nullptr, 0, &found);
+  });
+  // It looks at all at once, as its page says: what it tells is of one moment.
+  assert_in_range(scene.looks_of([&] {
+    size_t found = 0;
+    return weir_pool_map(pool, nullptr, 0, &found);
+  }),
+                  1, UINT64_MAX);
+}
+
+void work(Scene &scene) {
+  const weir_pool pool = scene.pool();
+  scene.expect_few([&] {
+    uint64_t moved = 0;
+    return weir_pool_rebalance(pool, UINT64_MAX, &moved);
+  });
+  scene.expect_few([&] {
+    const weir_defragment_desc desc = WEIR_DEFRAGMENT_DESC_INIT;
+    return weir_pool_defragment(pool, &desc, nullptr);
+  });
+  for (const weir_device device : {weir_device{0}, weir_device{1}, weir_device{WEIR_DEVICE_HOST}}) {
+    scene.expect_few([&] {
+      uint64_t freed = 0;
+      return weir_pool_trim(pool, device, WEIR_TRIM_EMERGENCY, UINT64_MAX, &freed);
+    });
+  }
+  weir_buffer fresh = nullptr;
+  scene.expect_few([&] {
+    weir_buffer_desc desc = WEIR_BUFFER_DESC_INIT;
+    desc.size = page_bytes;
+    return weir_buffer_create(pool, &desc, &fresh);
+  });
+  weir_use use = WEIR_USE(fresh, WEIR_DISCARD_WRITE);
+  weir_lease lease = nullptr;
+  scene.expect_few(
+      [&] { return weir_acquire(pool, scene.world.streams[0], &use, 1, nullptr, &lease); });
+  scene.expect_few([&] { return weir_release(lease, scene.world.streams[0]); });
+  scene.expect_few([&] { return weir_buffer_destroy(pool, fresh); });
+}
+
+void close(Scene &scene) {
+  scene.expect_few([&] { return weir_pool_remove_device(scene.pool(), 1, WEIR_INFINITE); });
+  validate(scene.world);
+  for (const weir_buffer buffer : scene.buffers) ok(weir_buffer_destroy(scene.pool(), buffer));
+  close_clean(scene.world);
+}
+
+void buffers_that_nobody_has_used(void **) {
+  Scene scene(page_bytes, 1);
+  look(scene);
+  work(scene);
+  close(scene);
+}
+
+void buffers_with_bytes_in_host(void **) {
+  Scene scene(page_bytes, 1);
+  for (const weir_buffer buffer : scene.buffers) {
+    weir_use use = WEIR_USE(buffer, WEIR_DISCARD_WRITE);
+    weir_lease lease = nullptr;
+    ok(weir_acquire(scene.pool(), scene.world.streams[1], &use, 1, nullptr, &lease));
+    ok(weir_release(lease, scene.world.streams[1]));
+  }
+  look(scene);
+  work(scene);
+  close(scene);
+}
+
+void buffers_in_shared_pages(void **) {
+  Scene scene(256, 1);
+  for (uint32_t i = 0; i < count; i += 3) {
+    ok(weir_buffer_destroy(scene.pool(), scene.buffers[i]));
+    scene.buffers[i] = scene.world.buffer(256, 1);
+  }
+  look(scene);
+  work(scene);
+  close(scene);
+}
+
+#endif
+
+/// There has to be a test.
+void what_is_counted(void **) {
+#if defined(WEIR_DEBUG_CHECKS)
+  World world(neighbours(20));
+  weir::visits::most = 0;
+  weir_buffer buffer = world.buffer(page_bytes, 0);
+  size_t found = 0;
+  ok(weir_pool_map(world.pool, nullptr, 0, &found));
+  assert_in_range(weir::visits::most.load(), 1, 8);
+  ok(weir_buffer_destroy(world.pool, buffer));
+  close_clean(world);
+#else
+  std::fprintf(stderr, "not a build that counts what walks look at\n");
+  skip();
+#endif
+}
+
+}  // namespace
+
+int main() {
+  const CMUnitTest tests[] = {
+    cmocka_unit_test(what_is_counted),
+#if defined(WEIR_DEBUG_CHECKS)
+    cmocka_unit_test(buffers_that_nobody_has_used),
+    cmocka_unit_test(buffers_with_bytes_in_host),
+    cmocka_unit_test(buffers_in_shared_pages),
+#endif
+  };
+  return cmocka_run_group_tests(tests, nullptr, nullptr);
+}
