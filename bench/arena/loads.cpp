@@ -195,7 +195,8 @@ class Serving {
 constexpr size_t timed = 400000;  ///< operations
 
 Load random_load() {
-  Load load{"random", "a range at random replaced by another, sizes log-uniform", 0.12, {}, {}, 0};
+  Load load{
+      "random", "a range at random replaced by another, sizes log-uniform", 0.12, 0.60, {}, {}, 0};
   Script script;
   Sizes sizes(1);
   while (script.live() < live_count) script.take(sizes());
@@ -213,6 +214,7 @@ Load training_load() {
       "training",
       "activations forward and back, gradients to the iteration's end, four iterations a shape",
       0.15,
+      0.65,
       {},
       {},
       0};
@@ -226,8 +228,9 @@ Load training_load() {
 Load serving_load() {
   Load load{
       "serving", "requests of log-normal length grow by blocks or by longer copies, then all goes",
-      0.15,      {},
-      {},        0};
+      0.15,      0.60,
+      {},        {},
+      0};
   Script script;
   Serving serving(&script);
   while (script.size() < wear + timed) serving.step();

@@ -35,7 +35,8 @@ struct Operation {
 struct Load {
   const char *name;
   const char *what;
-  double goal;                        ///< of the ratio to the map
+  double goal;  ///< of the ratio to the map
+  double goal_to_vma;
   std::vector<Operation> fill;        ///< until all that is live at first is there, and then some
   std::vector<Operation> operations;  ///< timed
   size_t slots;

@@ -6,6 +6,9 @@
 
 #include "bench/arena/allocators.hpp"
 #include "bench/common.hpp"
+#if WEIR_BENCH_YARDSTICKS
+#include "bench/arena/yardsticks.hpp"
+#endif
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -41,8 +44,9 @@ double run(const Load &load) {
   std::vector<double> pair_ns;
   for (size_t at = 0; at + round_length <= load.operations.size(); at += round_length) {
     const Operation *begin = load.operations.data() + at;
-    const double ns = nanoseconds([&] { replay(allocator, live, begin, begin + round_length); });
-    pair_ns.push_back(ns / (round_length / 2));
+    const double start = cpu_ns();
+    replay(allocator, live, begin, begin + round_length);
+    pair_ns.push_back((cpu_ns() - start) / (round_length / 2));
   }
   return undisturbed(pair_ns);
 }
@@ -67,35 +71,46 @@ double run_alone(const Load &load, const char *allocator) {
   return figure;
 }
 
+struct Contender {
+  const char *name;
+  double (*run)(const Load &load);
+};
+/// The arena first: the others are its yardsticks.
+constexpr Contender contenders[] = {
+    {"arena", run<WeirArena>}, {"map_best_fit", run<MapBestFit>},          {"malloc", run<CMalloc>},
+#if WEIR_BENCH_YARDSTICKS
+    {"vma", run<VmaBlock>},    {"offset_allocator", run<OffsetAllocator>},
+#endif
+};
+
 }  // namespace
 
 int run_one(std::string_view load_name, std::string_view allocator) {
   for (const Load &load : all_loads()) {
     if (load_name != load.name) continue;
-    const double figure = allocator == "arena" ? run<WeirArena>(load)
-                          : allocator == "map" ? run<MapBestFit>(load)
-                                               : run<CMalloc>(load);
-    return write(STDOUT_FILENO, &figure, sizeof(figure)) == sizeof(figure) ? 0 : 1;
+    for (const Contender &contender : contenders) {
+      if (allocator != contender.name) continue;
+      const double figure = contender.run(load);
+      return write(STDOUT_FILENO, &figure, sizeof(figure)) == sizeof(figure) ? 0 : 1;
+    }
   }
   return 1;
 }
 
-PairCost measure_pairs(const Load &load, int repetitions) {
-  std::vector<double> arena, map, c_malloc, to_map, to_malloc;
+std::vector<Figures> measure_pairs(const Load &load, int repetitions) {
+  std::vector<Figures> figures;
+  for (const Contender &contender : contenders) figures.push_back({contender.name, {}});
   for (int i = 0; i < repetitions; ++i) {
-    arena.push_back(run_alone(load, "arena"));
-    map.push_back(run_alone(load, "map"));
-    c_malloc.push_back(run_alone(load, "malloc"));
-    to_map.push_back(arena.back() / map.back());
-    to_malloc.push_back(arena.back() / c_malloc.back());
+    for (Figures &of : figures) of.ns.push_back(run_alone(load, of.name));
   }
-  return {median(arena),
-          median(map),
-          median(c_malloc),
-          median(to_map),
-          *std::min_element(to_map.begin(), to_map.end()),
-          *std::max_element(to_map.begin(), to_map.end()),
-          median(to_malloc)};
+  return figures;
+}
+
+Ratio ratio(const Figures &subject, const Figures &yardstick) {
+  std::vector<double> ratios;
+  for (size_t i = 0; i < subject.ns.size(); ++i) ratios.push_back(subject.ns[i] / yardstick.ns[i]);
+  const auto [low, high] = std::minmax_element(ratios.begin(), ratios.end());
+  return {median(ratios), *low, *high};
 }
 
 }  // namespace weir::bench

@@ -27,16 +27,22 @@ double nanoseconds(Body &&body) {
   return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - start).count();
 }
 
-struct PairCost {
-  double arena_ns, map_ns, malloc_ns;      ///< medians over the repetitions
-  double to_map, to_map_low, to_map_high;  ///< median, smallest and largest ratio of a repetition
-  double to_malloc;
+/// Of one allocator, a figure each repetition.
+struct Figures {
+  const char *name;
+  std::vector<double> ns;
 };
 
-/// Every repetition runs each allocator once in a new process, so that each has a fresh heap and none finds its
-/// records pushed out of the cache by another's. A process is timed for some ten milliseconds, all of which a neighbour
-/// on the machine can slow: hence many, and the median.
-PairCost measure_pairs(const Load &load, int repetitions);
+/// Of the repetitions' ratios.
+struct Ratio {
+  double middle, low, high;
+};
+Ratio ratio(const Figures &subject, const Figures &yardstick);
+
+/// The arena's figures, then its yardsticks'. Every repetition runs each allocator once in a new process, so that each has
+/// a fresh heap and none finds its records pushed out of the cache by another's. A process is timed for some ten
+/// milliseconds, all of which a neighbour on the machine can slow: hence many, and the median.
+std::vector<Figures> measure_pairs(const Load &load, int repetitions);
 /// Such a process: writes its figure to standard output. Returns what main() returns.
 int run_one(std::string_view load_name, std::string_view allocator);
 
