@@ -122,7 +122,7 @@ include(WeirDrivers)
 # Bytes, numbers and files, in one thread: ThreadSanitizer has nothing to find there, and takes several times as long over it.
 set(weir_single_threaded
   test_codec_plan test_compressed_store
-  test_address_map test_arena test_arena_at test_arena_c test_arena_classes test_arena_random test_checksum test_cpu_share test_defrag_planner test_detect
+  test_address_map test_arena test_arena_at test_arena_c test_arena_classes test_arena_random test_arena_search test_checksum test_cpu_share test_defrag_planner test_detect
   test_fx test_granule_ledger test_host_options test_link_cache test_mask test_memory_limit test_narrow test_pace test_packed test_plane_methods test_planes
   test_policy test_shared_line test_sparse test_topology test_topology_files test_topology_text fuzz_codec fuzz_policy
   test_cast test_given_up test_memory_profile test_residency_plan test_plan_upkeep test_program_log test_alignment test_program_walk

@@ -24,25 +24,43 @@ auto BasicArena<U, B>::look(uint32_t size_class, uint64_t length, uint64_t align
                             uint32_t *looks) const -> Node {
   for (Node node = bins_[size_class]; node != end && *looks > 0; node = nodes_[node].list_after) {
     --*looks;
-    if (fits(node, nodes_.binned_length(node), length, alignment)) return node;
+    if (fits(node, nodes_.noted_length(node), length, alignment)) return node;
   }
   return end;
 }
 
+/// Without an alignment. The end's entry holds any length and lies higher than all, so that whether a class has any range
+/// is no branch of its own.
+template <class U, unsigned B>
+auto BasicArena<U, B>::search(uint64_t length) const -> Node {
+  if (length <= bound_) [[likely]] {
+    const uint32_t size_class = Classes::of(length);
+    uint32_t looks = first_looks;
+    Node found = bins_[size_class];
+    while (!nodes_.holds(found, length)) found = --looks != 0 ? nodes_[found].list_after : end;
+    if (nodes_.noted_length(found) == length) return found;
+    found = lowest_near(size_class, found);
+    if (found == end && first_looks < max_looks) [[unlikely]] {
+      looks = max_looks;
+      found = look(size_class, length, 1, &looks);
+    }
+    if (found != end) return found;
+    if (largest_ != end && nodes_.noted_length(largest_) >= length) return largest_;
+  }
+  const Node last = nodes_.tail();
+  return last != end && nodes_.length(last) >= length ? last : end;
+}
+
+/// With one.
 template <class U, unsigned B>
 auto BasicArena<U, B>::search(uint64_t length, uint64_t alignment) const -> Node {
   if (length <= bound_) {
     const uint32_t size_class = Classes::of(length);
     uint32_t looks = max_looks;
     Node found = look(size_class, length, alignment, &looks);
-    if (found != end && nodes_.binned_length(found) == length) return found;
-    if (alignment == 1) {
-      found = lowest_near(size_class, found);
-    } else if (found == end) {
-      found = search_aligned(size_class + 1, length, alignment);
-    }
+    if (found == end) found = search_aligned(size_class + 1, length, alignment);
     if (found != end) return found;
-    if (largest_ != end && fits(largest_, nodes_.binned_length(largest_), length, alignment))
+    if (largest_ != end && fits(largest_, nodes_.noted_length(largest_), length, alignment))
       return largest_;
   }
   const Node last = nodes_.tail();
@@ -84,8 +102,8 @@ void BasicArena<U, B>::find_largest(uint64_t looks) const {
   Node node = used_classes_.empty() ? end : bins_[used_classes_.last()];
   uint64_t longest = 0;
   for (; node != end && longest < bound_ && looks > 0; node = nodes_[node].list_after, --looks) {
-    if (nodes_.binned_length(node) <= longest) continue;
-    longest = nodes_.binned_length(node);
+    if (nodes_.noted_length(node) <= longest) continue;
+    longest = nodes_.noted_length(node);
     largest_ = node;
   }
   if (node == end || longest == bound_) bound_ = longest;
@@ -97,21 +115,32 @@ template <class U, unsigned B>
 auto BasicArena<U, B>::allocate(uint64_t size, uint64_t alignment) -> Allocation {
   assert(size > 0 && std::has_single_bit(alignment) && alignment <= max_alignment);
   const uint64_t wanted = ((size - 1) >> shift_) + 1;
-  if (wanted > quanta() - used_) return {};
-  const uint64_t step = std::max<uint64_t>(alignment >> shift_, 1);
+  if (wanted > quanta() - used_) [[unlikely]]
+    return {};
+  const uint64_t step = alignment >> shift_;
+  if (step > 1) [[unlikely]]
+    return allocate_aligned(wanted, step);
+  const Node node = search(wanted);
+  if (node == end) [[unlikely]]
+    return {};
+  return carve<false>(node, nodes_[node].offset, wanted);
+}
+
+template <class U, unsigned B>
+auto BasicArena<U, B>::allocate_aligned(uint64_t wanted, uint64_t step) -> Allocation {
   const Node node = search(wanted, step);
   if (node == end) return {};
-
   return carve<false>(node, align_up(nodes_[node].offset, step), wanted);
 }
 
 template <class U, unsigned B>
 auto BasicArena<U, B>::allocate_before(Node next, uint64_t offset, uint64_t size) -> Allocation {
-  const Node node = nodes_[next == none ? end : nodes_.live_index(next)].before;
+  const Node before = nodes_[next == none ? end : nodes_.live_index(next)].before;
+  const Node node = nodes_.node_of(before);
   const uint64_t wanted = (size + (uint64_t{1} << shift_) - 1) >> shift_;
   const uint64_t start = offset >> shift_;
   assert(size > 0 && start << shift_ == offset);
-  if (!nodes_.is_free(node) || start < nodes_[node].offset) return {};
+  if (!nodes_.leads_to_free(before) || start < nodes_[node].offset) return {};
   const uint64_t skipped = start - nodes_[node].offset;
   if (skipped > nodes_.length(node) || wanted > nodes_.length(node) - skipped) return {};
   return carve<false>(node, start, wanted);
@@ -119,7 +148,7 @@ auto BasicArena<U, B>::allocate_before(Node next, uint64_t offset, uint64_t size
 
 template <class U, unsigned B>
 auto BasicArena<U, B>::take_before(Node next, uint64_t offset, uint64_t size) noexcept -> Node {
-  const Node node = nodes_[next == none ? end : nodes_.live_index(next)].before;
+  const Node node = nodes_.before(next == none ? end : nodes_.live_index(next));
   assert(nodes_.is_free(node));
   return carve<true>(node, offset >> shift_, size >> shift_).node;
 }
@@ -130,69 +159,80 @@ template <bool reserved>
 auto BasicArena<U, B>::carve(Node node, uint64_t start, uint64_t wanted) noexcept(reserved)
     -> Allocation {
   const bool binned = nodes_[node].after != end;
-  const uint64_t present = binned ? nodes_.binned_length(node) : nodes_.length(node);
+  const uint64_t present = binned ? nodes_.noted_length(node) : nodes_.length(node);
   const uint64_t from = nodes_[node].offset;
   const uint64_t rest = from + present - start - wanted;
   if constexpr (!reserved) nodes_.reserve((start != from ? 1u : 0u) + (rest != 0 ? 1u : 0u));
 
   Node taken = node;
   if (rest == 0) {
-    if (binned) take_from_bin(node, present);
+    if (binned) take_from_bin(node);
     nodes_[node].offset = static_cast<U>(start);
+    nodes_.link_as_live(node);
   } else {  // what is left keeps its entry: its successor need not be touched
     taken = nodes_.take();
-    nodes_.link_before(taken, node, start);
+    nodes_.link_live_before(taken, node, start);
     nodes_[node].offset = static_cast<U>(start + wanted);
-    if (binned) change_bin(node, present, rest);
+    if (binned) change_bin(node, rest);
   }
   if (start != from) {
     const Node gap = nodes_.take();
-    nodes_.link_before(gap, taken, from);
+    nodes_.link_free_before(gap, taken, from);
     put_in_bin(gap, start - from);
   }
-  nodes_.make_live(taken);
+  nodes_.make_live(taken, wanted);
   used_ += wanted;
   return {taken, start << shift_};
 }
 
-/// Joins what is free on either side: the free neighbour keeps its entry and grows over the range.
+/// Joins what is free on either side: the free neighbour keeps its entry and grows over the range. The links tell which
+/// are: a branch that waited for the neighbours' entries would be what a free takes longest for.
 template <class U, unsigned B>
 void BasicArena<U, B>::free(Node node) noexcept {
   assert(nodes_.live(node));
-  const uint64_t freed = nodes_.length(node);
+  const uint64_t freed = nodes_.noted_length(node);
+  const Node before = nodes_[node].before;
+  const Node after = nodes_[node].after;
   used_ -= freed;
   nodes_.make_free(node);
-  const Node before = nodes_[node].before;
-  Node after = nodes_[node].after;
-  const bool joins_before = nodes_.is_free(before);
-  if (!nodes_.is_free(after)) {
-    if (!joins_before) {
+  if (!nodes_.leads_to_free(after)) {
+    if (!nodes_.leads_to_free(before)) {
+      nodes_.link_as_free(node);
       if (after != end) put_in_bin(node, freed);
-      return;
+    } else {
+      nodes_.drop(node);
+      grow_over(nodes_.node_of(before), freed, after);
     }
-  } else if (!joins_before) {
-    const bool binned = nodes_[after].after != end;
-    const uint64_t present = binned ? nodes_.binned_length(after) : 0;
-    nodes_[after].offset = nodes_[node].offset;
-    nodes_[after].before = before;
+  } else if (!nodes_.leads_to_free(before)) {
+    const Node joined = nodes_.node_of(after);
+    Entry &entry = nodes_[joined];
+    const uint64_t present = nodes_.noted_length(joined);
+    entry.offset = nodes_[node].offset;
+    entry.before = before;
     nodes_[before].after = after;
     nodes_.drop(node);
-    if (binned) change_bin(after, present, present + freed);
-    return;
+    if (entry.after != end) change_bin(joined, present + freed);
   } else {
-    const Node joined = after;
-    after = nodes_[joined].after;
-    if (after != end) take_from_bin(joined, nodes_.binned_length(joined));
+    const Node joined = nodes_.node_of(after);
+    const Node next = nodes_[joined].after;
+    const uint64_t present = nodes_.noted_length(joined);
+    if (next != end) take_from_bin(joined);
     nodes_.drop(joined);
+    nodes_.drop(node);
+    grow_over(nodes_.node_of(before), present + freed, next);
   }
-  const uint64_t present = nodes_.binned_length(before);
-  nodes_.drop(node);
-  nodes_[before].after = after;
-  nodes_[after].before = before;
+}
+
+/// A free range takes what lies between it and the live one `after`.
+template <class U, unsigned B>
+void BasicArena<U, B>::grow_over(Node node, uint64_t length, Node after) noexcept {
+  const uint64_t present = nodes_.noted_length(node);
+  nodes_[node].after = after;
+  nodes_[after].before = node | Table::free_mark;
   if (after != end) {
-    change_bin(before, present, nodes_.length(before));
+    change_bin(node, present + length);
   } else {
-    take_from_bin(before, present);  // it is the tail now
+    take_from_bin(node);  // it is the tail now
   }
 }
 
@@ -209,7 +249,7 @@ bool BasicArena<U, B>::resize(uint64_t size) {
     }
     if (last == end) {
       nodes_.reserve(1);
-      nodes_.link_before(nodes_.take(), end, present);
+      nodes_.link_free_before(nodes_.take(), end, present);
     }
   } else if (wanted < present) {
     if (last == end || nodes_[last].offset > wanted) return false;
@@ -227,7 +267,7 @@ bool BasicArena<U, B>::resize(uint64_t size) {
 // The end's entry is in no bin. Links from and to "no more" are written into it like any other, so that whether a list
 // has more is no branch: half of the guesses would be wrong.
 
-/// At the head, or behind the head where that lies lower, so that a low one stands in front. The end lies highest.
+/// At the head, or behind it where that lies lower, so that a low one stands in front. The end lies highest.
 template <class U, unsigned B>
 void BasicArena<U, B>::put_in_bin(Node node, uint64_t length) noexcept {
   const uint32_t size_class = Classes::of(length);
@@ -241,7 +281,7 @@ void BasicArena<U, B>::put_in_bin(Node node, uint64_t length) noexcept {
   entry.list_after = next;
   nodes_[next].list_before = node;
   nodes_[lower].list_after = node;
-  entry.list_before = lower;
+  entry.list_before = lower | ((heads | size_class) & ~behind);
   nodes_.note_length(entry, length);
   used_classes_.add(size_class);
   if (length >= bound_) {
@@ -250,18 +290,19 @@ void BasicArena<U, B>::put_in_bin(Node node, uint64_t length) noexcept {
   }
 }
 
-/// `length` is the one it was put in with.
+/// Which class it is in is of interest only where it is the head, and there its link tells.
 template <class U, unsigned B>
-void BasicArena<U, B>::take_from_bin(Node node, uint64_t length) noexcept {
-  const uint32_t size_class = Classes::of(length);
+void BasicArena<U, B>::take_from_bin(Node node) noexcept {
   const Node before = nodes_[node].list_before;
   const Node after = nodes_[node].list_after;
-  const Node first = bins_[size_class];
+  const Node is_head = Node{0} - (before >> 31);  // all ones or none
+  const uint32_t size_class = before & is_head & ~heads;
   nodes_[after].list_before = before;
-  nodes_[before].list_after = after;
-  bins_[size_class] = before != end ? first : after;
-  used_classes_.remove_if((before | after) == end, size_class);
-  if (node == largest_) largest_ = end;
+  nodes_[before & ~is_head].list_after = after;
+  bins_[size_class] = after;
+  used_classes_.remove_if(after == end && is_head != 0, size_class);
+  if (node == largest_) [[unlikely]]
+    largest_ = end;
 }
 
 // ---- checking ----
@@ -272,7 +313,7 @@ std::string BasicArena<U, B>::validate() const {
   uint64_t seen = 0, longest = 0;
   if (bins_.size() < bins_for(quanta())) return "too few bins for the line's length";
   if (!used_classes_.valid()) return "a row of classes and its bit disagree";
-  for (uint32_t size_class = 0; size_class + near_classes < bins_.size(); ++size_class) {
+  for (uint32_t size_class = 1; size_class + near_classes < bins_.size(); ++size_class) {
     const std::string broken = validate_bin(size_class, &seen, &longest);
     if (!broken.empty()) return "bin " + std::to_string(size_class) + ": " + broken;
   }
@@ -290,7 +331,7 @@ std::string BasicArena<U, B>::validate_bin(uint32_t size_class, uint64_t *seen,
                                            uint64_t *longest) const {
   if (used_classes_.has(size_class) != (bins_[size_class] != end))
     return "its bit and its list disagree";
-  Node before = end;
+  Node before = heads | size_class;
   for (Node node = bins_[size_class]; node != end; before = node, node = nodes_[node].list_after) {
     if (!nodes_.has(node)) return "a link leads out of the table";
     const Entry &entry = nodes_[node];
@@ -298,7 +339,7 @@ std::string BasicArena<U, B>::validate_bin(uint32_t size_class, uint64_t *seen,
     if (!nodes_.is_free(node) || nodes_.is_unused(node)) return name + " is not a free range";
     if (entry.after == end) return name + " is the tail";
     if (entry.list_before != before) return name + " does not link back";
-    if (nodes_.binned_length(node) != nodes_.length(node))
+    if (nodes_.noted_length(node) != nodes_.length(node))
       return name + " has another length than noted";
     if (Classes::of(nodes_.length(node)) != size_class) return name + " is of another class";
     *longest = std::max(*longest, nodes_.length(node));

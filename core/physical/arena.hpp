@@ -11,10 +11,11 @@
 //  - `bound_` is no smaller than any binned range, and `largest_`, where known, is a binned range that was a
 //    long one of the top class when it was noted.
 //
-// Which range is taken: the exact class's first that fits, if it does so to the unit; else that or the head of one of
-// the next classes above (an Arena's two are a thirty-second wider each), whichever lies lowest. Nearly the tightest,
-// then, and low: that leaves the high places to empty and joins what is freed there, which fills a line further than
-// the tightest fit alone does (bench/bench_arena.cpp).
+// Which range is taken: the first of the exact class's first few that fits, if it does so to the unit; else that or the
+// head of one of the next classes above (an Arena's two are a thirty-second wider each), whichever lies lowest; else the
+// head of the next class that has any; else another of the exact class; else the tail. Nearly the tightest, then, and low:
+// that leaves the high places to empty and joins what is freed there, which fills a line further than the tightest fit
+// alone does (bench/bench_arena.cpp).
 //
 // Every search is bounded: allocate() looks at a constant number of ranges whether it succeeds or not, so
 // it may refuse while one range would fit that shares the top class (or, with alignment, a class near it)
@@ -75,7 +76,7 @@ class BasicArena {
   /// Length of the free range right before a live node; 0: there is none.
   uint64_t free_before(Node node) const {
     const Node before = live_entry(node).before;
-    return nodes_.is_free(before) ? nodes_.length(before) << shift_ : 0;
+    return nodes_.leads_to_free(before) ? nodes_.length(nodes_.node_of(before)) << shift_ : 0;
   }
   /// The node must be live.
   void free(Node node) noexcept;
@@ -84,7 +85,7 @@ class BasicArena {
   bool resize(uint64_t size);
 
   uint64_t offset(Node node) const { return uint64_t{live_entry(node).offset} << shift_; }
-  uint64_t size(Node node) const { return nodes_.length(nodes_.live_index(node)) << shift_; }
+  uint64_t size(Node node) const { return nodes_.noted_length(nodes_.live_index(node)) << shift_; }
   uint32_t generation(Node node) const { return live_entry(node).generation; }
   /// 32 bits of the caller's for as long as the node lives; 0 at first.
   void set_owner(Node node, uint32_t owner) noexcept {
@@ -97,7 +98,7 @@ class BasicArena {
   /// visitor returns false. O(n).
   template <class Visit>
   void each_range(Visit &&visit) const {
-    for (Node node = nodes_[end].after; node != end; node = nodes_[node].after) {
+    for (Node node = nodes_.after(end); node != end; node = nodes_.after(node)) {
       const uint64_t at = nodes_[node].offset;
       if (!visit(at << shift_, nodes_.length(node) << shift_, nodes_.is_free(node) ? none : node))
         return;
@@ -117,7 +118,7 @@ class BasicArena {
   uint64_t free_units() const { return (quanta() - used_) << shift_; }
   /// Exact. Walks the top class if its largest range has been taken since the last call, else O(1).
   uint64_t largest_free() const {
-    if (largest_ == end || nodes_.binned_length(largest_) != bound_) find_largest(UINT64_MAX);
+    if (largest_ == end || nodes_.noted_length(largest_) != bound_) find_largest(UINT64_MAX);
     return largest_known();
   }
   /// A free range of the top class, the longest of the few looked at: for refusals, which must stay O(1).
@@ -141,6 +142,11 @@ class BasicArena {
 
   static constexpr Node end = Table::end;
   static constexpr uint32_t max_looks = 8;
+  /// So many at first. Every further one is an entry that may not be in the cache, and in classes as narrow as an Arena's
+  /// fills a line no further.
+  static constexpr uint32_t first_looks = Classes::columns >= 16 ? 2 : max_looks;
+  /// In place of the node before the first of a list: its class. So nobody has to work out which list a range is in.
+  static constexpr Node heads = uint32_t{1} << 31;
   /// So many that their ranges are at most an eighth longer: beyond that, what is split off costs more than lying low
   /// gains.
   static constexpr uint32_t near_classes = Classes::columns >= 16 ? 2 : 1;
@@ -153,8 +159,8 @@ class BasicArena {
   uint64_t quanta() const { return nodes_[end].offset; }
   const Entry &live_entry(Node node) const { return nodes_[nodes_.live_index(node)]; }
   /// At most one free range lies between two live ones.
-  Node live_from(Node node) const {
-    if (nodes_.is_free(node)) node = nodes_[node].after;
+  Node live_from(Node link) const {
+    const Node node = nodes_.leads_to_free(link) ? nodes_[nodes_.node_of(link)].after : link;
     return node == end ? none : node;
   }
 
@@ -168,12 +174,14 @@ class BasicArena {
   }
   // The ways through an allocation are forced into one: as calls they cost a tenth of an allocate and a free.
   inline Node look(uint32_t size_class, uint64_t length, uint64_t alignment, uint32_t *looks) const;
-  [[gnu::always_inline]] inline Node search(uint64_t length, uint64_t alignment) const;
+  [[gnu::always_inline]] inline Node search(uint64_t length) const;
+  Node search(uint64_t length, uint64_t alignment) const;
   [[gnu::always_inline]] inline Node lowest_near(uint32_t size_class, Node found) const;
   Node search_aligned(uint32_t size_class, uint64_t length, uint64_t alignment) const;
+  [[gnu::noinline]] Allocation allocate_aligned(uint64_t wanted, uint64_t step);
   void find_largest(uint64_t looks) const;
   uint64_t largest_known() const {
-    const uint64_t binned = largest_ != end ? nodes_.binned_length(largest_) : 0;
+    const uint64_t binned = largest_ != end ? nodes_.noted_length(largest_) : 0;
     return std::max(binned << shift_, tail_units());
   }
 
@@ -181,11 +189,12 @@ class BasicArena {
   template <bool reserved>
   [[gnu::always_inline]] inline Allocation carve(Node node, uint64_t start,
                                                  uint64_t wanted) noexcept(reserved);
+  inline void grow_over(Node node, uint64_t length, Node after) noexcept;
   inline void put_in_bin(Node node, uint64_t length) noexcept;
-  inline void take_from_bin(Node node, uint64_t length) noexcept;
+  inline void take_from_bin(Node node) noexcept;
   /// Also where the class stays the same: asking would cost as much as it saves.
-  void change_bin(Node node, uint64_t from, uint64_t to) noexcept {
-    take_from_bin(node, from);
+  void change_bin(Node node, uint64_t to) noexcept {
+    take_from_bin(node);
     put_in_bin(node, to);
   }
 

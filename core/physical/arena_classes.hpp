@@ -21,7 +21,7 @@ struct SizeClasses {
 
   /// The standard's functions ask for zero first, which none of these can be.
   static constexpr uint32_t log2_of(uint64_t value) {
-    return 63 - static_cast<uint32_t>(__builtin_clzll(value));
+    return 63 ^ static_cast<uint32_t>(__builtin_clzll(value));
   }
   static constexpr uint32_t of(uint64_t length) {
     const uint32_t shift = log2_of(length | (2 * columns - 1)) - second_bits;
