@@ -9,6 +9,18 @@
 
 namespace weir::physical {
 
+namespace {
+
+/// Of a choice with ?:, compilers would make a branch, and half of the guesses would be wrong.
+template <class T>
+T *pick(bool first, T *one, T *other) {
+  const auto a = reinterpret_cast<uintptr_t>(one);
+  const auto b = reinterpret_cast<uintptr_t>(other);
+  return reinterpret_cast<T *>(b ^ ((a ^ b) & (uintptr_t{0} - uintptr_t{first})));
+}
+
+}  // namespace
+
 template <class U, unsigned B>
 BasicArena<U, B>::BasicArena(uint64_t size, uint64_t quantum, std::pmr::memory_resource *memory)
     : bins_(memory), shift_(static_cast<uint32_t>(std::countr_zero(quantum))), nodes_(memory) {
@@ -35,6 +47,8 @@ template <class U, unsigned B>
 auto BasicArena<U, B>::search(uint64_t length) const -> Node {
   if (length <= bound_) [[likely]] {
     const uint32_t size_class = Classes::of(length);
+    for (uint32_t i = 1; i <= near_classes; ++i)  // lowest_near() wants them
+      __builtin_prefetch(&nodes_[bins_[size_class + i]]);
     uint32_t looks = first_looks;
     Node found = bins_[size_class];
     while (!nodes_.holds(found, length)) found = --looks != 0 ? nodes_[found].list_after : end;
@@ -273,15 +287,14 @@ void BasicArena<U, B>::put_in_bin(Node node, uint64_t length) noexcept {
   const uint32_t size_class = Classes::of(length);
   Entry &entry = nodes_[node];
   const Node first = bins_[size_class];
-  // All ones or none: of a choice, compilers would make a branch.
-  const Node behind = Node{0} - Node{nodes_[first].offset < entry.offset};
-  const Node lower = first & behind;
-  const Node next = (first & ~behind) | (nodes_[lower].list_after & behind);
-  bins_[size_class] = lower | (node & ~behind);
+  const bool behind = nodes_[first].offset < entry.offset;
+  Node *const link = pick(behind, &nodes_[first].list_after, &bins_[size_class]);
+  const Node next = *link;
+  *link = node;
+  const Node mask = Node{0} - Node{behind};
+  entry.list_before = (first & mask) | ((heads | size_class) & ~mask);
   entry.list_after = next;
   nodes_[next].list_before = node;
-  nodes_[lower].list_after = node;
-  entry.list_before = lower | ((heads | size_class) & ~behind);
   nodes_.note_length(entry, length);
   used_classes_.add(size_class);
   if (length >= bound_) {
@@ -290,17 +303,20 @@ void BasicArena<U, B>::put_in_bin(Node node, uint64_t length) noexcept {
   }
 }
 
-/// Which class it is in is of interest only where it is the head, and there its link tells.
+/// Which class it is in is of interest only where it is the head, and there its link tells. It mostly is: this guess is
+/// right more often than not.
 template <class U, unsigned B>
 void BasicArena<U, B>::take_from_bin(Node node) noexcept {
   const Node before = nodes_[node].list_before;
   const Node after = nodes_[node].list_after;
-  const Node is_head = Node{0} - (before >> 31);  // all ones or none
-  const uint32_t size_class = before & is_head & ~heads;
   nodes_[after].list_before = before;
-  nodes_[before & ~is_head].list_after = after;
-  bins_[size_class] = after;
-  used_classes_.remove_if(after == end && is_head != 0, size_class);
+  if ((before & heads) != 0) {
+    const uint32_t size_class = before & ~heads;
+    bins_[size_class] = after;
+    used_classes_.remove_if(after == end, size_class);
+  } else {
+    nodes_[before].list_after = after;
+  }
   if (node == largest_) [[unlikely]]
     largest_ = end;
 }
@@ -313,7 +329,7 @@ std::string BasicArena<U, B>::validate() const {
   uint64_t seen = 0, longest = 0;
   if (bins_.size() < bins_for(quanta())) return "too few bins for the line's length";
   if (!used_classes_.valid()) return "a row of classes and its bit disagree";
-  for (uint32_t size_class = 1; size_class + near_classes < bins_.size(); ++size_class) {
+  for (uint32_t size_class = 0; size_class + near_classes < bins_.size(); ++size_class) {
     const std::string broken = validate_bin(size_class, &seen, &longest);
     if (!broken.empty()) return "bin " + std::to_string(size_class) + ": " + broken;
   }

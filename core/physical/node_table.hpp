@@ -233,7 +233,7 @@ class NodeTable {
 
   Node link_to(Node node) const { return node | (is_free(node) ? free_mark : 0); }
 
-  /// By a quarter, so that little lies idle. The new entries are taken in their order.
+  /// By an eighth, so that little lies idle. The new entries are taken in their order.
   [[gnu::noinline]] void grow(uint32_t count) {
     const size_t present = entries_.size();
     const size_t wanted = present + std::max<size_t>({count, 4, present / 8});
