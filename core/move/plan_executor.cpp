@@ -113,7 +113,7 @@ void PlanExecutor::note_announced(const StreamState &state, uint64_t count,
 }
 
 void PlanExecutor::note_acquire(const StreamState &state, bool announced,
-                                const Plan &set) noexcept {
+                                const Plan *set) noexcept {
   wake();
   const PoolDevice *device = device_of(page_, state);
   if (device == nullptr || device->place >= devices_.size()) return;
@@ -127,8 +127,9 @@ void PlanExecutor::note_acquire(const StreamState &state, bool announced,
   Followed *own = plans.followed();
   if (own == nullptr) return;
   own->blocked = false;
+  if (set == nullptr) return;
   const Region *last = nullptr;
-  for (const PlanPage &page : set.pages) {
+  for (const PlanPage &page : set->pages) {
     if (page.source.bit == 0 || page.region == last) continue;
     last = page.region;
     const uint32_t part = own->cast.of(page.region->owner.buffer);

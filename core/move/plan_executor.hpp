@@ -54,8 +54,8 @@ class PlanExecutor final : public Task, private lease::Observer {
   // ---- what it is told ----
   /// The stream has announced so many operations more, `replaced`: instead of what it had; where there is no memory for a plan nothing is lost but the plan.
   void note_announced(const StreamState &state, uint64_t count, bool replaced) noexcept WEIR_HELD;
-  /// The stream has acquired this set, which was its next announced operation.
-  void note_acquire(const StreamState &state, bool announced, const Plan &set) noexcept WEIR_HELD;
+  /// The stream has acquired this set, which was its next announced operation; nullptr: one of which nothing had to be brought.
+  void note_acquire(const StreamState &state, bool announced, const Plan *set) noexcept WEIR_HELD;
   /// Another stream has its slot.
   void forget_stream(const StreamState &state) noexcept WEIR_HELD;
   /// The region's owner is ending.

@@ -91,8 +91,17 @@ void Prefetcher::note_acquire(StreamState &state, const Plan &set) {
   if (hints_.retry()) env_.sync.wakes.prefetcher.notify_all();
   const bool announced = state.has_announced();
   if (announced) consume(state);
-  if (plans_ != nullptr) plans_->note_acquire(state, announced, set);
+  if (plans_ != nullptr) plans_->note_acquire(state, announced, &set);
   if (announced) wake_for(state);
+}
+
+void Prefetcher::note_hit(StreamState &state) noexcept {
+  const Locked lock(env_.sync.lock);
+  if (!state.has_announced()) return;  // another thread of the stream's was quicker
+  if (hints_.retry()) env_.sync.wakes.prefetcher.notify_all();
+  consume(state);
+  if (plans_ != nullptr) plans_->note_acquire(state, true, nullptr);
+  if_memory([&]() WEIR_HELD { wake_for(state); });  // or they are woken a little later
 }
 
 /// Wakes the lanes if they rest and what the stream has announced has something for them.

@@ -55,6 +55,13 @@ namespace weir::pool {
 
 using lease::OwnLeases;
 
+/// What of the hit path a stream's sets may take.
+enum class Open : uint8_t {
+  shut,
+  announced,  ///< all, but that an announced operation is over is told under the pool's lock
+  whole
+};
+
 class Engine final {
  public:
   Engine(std::pmr::memory_resource *memory, backend::StreamTable &streams, Ticks &ticks,
@@ -198,12 +205,12 @@ class Engine final {
   bool acquire_fast(Stream &stream, weir_use *uses, size_t count, Lease *lease,
                     Write &&write) noexcept;
   Status acquire_set(Stream &stream, StreamState &state, weir_use *uses, size_t count,
-                     const page::AcquireOptions &options, bool fast, weir_lease *out);
+                     const page::AcquireOptions &options, Open open, weir_lease *out);
   Status acquire_missed(Stream &stream, StreamState &state, weir_use *uses, size_t count,
                         const page::AcquireOptions &options, bool fast, Lease *lease,
                         weir_lease *out);
   Status acquire_logged(Stream &stream, StreamState &state, weir_use *uses, size_t count,
-                        const page::AcquireOptions &options, bool fast, weir_lease *out);
+                        const page::AcquireOptions &options, Open open, weir_lease *out);
   Lease *take_one(Stream &stream, StreamState &state, weir_lease handle) noexcept;
   // first_use.cpp
   bool lease_fresh(const Stream &stream, weir_use &use) noexcept;

@@ -14,6 +14,15 @@
 #include <mutex>
 
 namespace weir::pool {
+namespace {
+
+/// `ways`: of the stream's, those that the caller does not follow himself.
+Open how_open(const Stream &stream, uint8_t ways) noexcept {
+  if (stream.device == nullptr) return Open::shut;
+  return ways == 0 ? Open::whole : ways == StreamState::announced ? Open::announced : Open::shut;
+}
+
+}  // namespace
 
 /// A use that could be one of a whole buffer.
 struct Engine::Whole {
@@ -139,7 +148,7 @@ Status Engine::acquire(Stream &stream, weir_use *uses, size_t count,
     }
   }
   if (fast || (ways & StreamState::learned) == 0)
-    return acquire_set(stream, *state, uses, count, options, fast, out);
+    return acquire_set(stream, *state, uses, count, options, how_open(stream, ways), out);
   if (ways == StreamState::learned && count == 1) {
     OwnLeases *own = state->in_turn();  // a thread that had its turn has a ring
     uint64_t what = 0;
@@ -148,27 +157,33 @@ Status Engine::acquire(Stream &stream, weir_use *uses, size_t count,
       return {};
     }
   }
-  return acquire_logged(stream, *state, uses, count, options, ways == StreamState::learned, out);
+  const uint8_t others = ways & static_cast<uint8_t>(~StreamState::learned);
+  return acquire_logged(stream, *state, uses, count, options, how_open(stream, others), out);
 }
 
 Status Engine::acquire_set(Stream &stream, StreamState &state, weir_use *uses, size_t count,
-                           const page::AcquireOptions &options, bool fast, weir_lease *out) {
+                           const page::AcquireOptions &options, Open open, weir_lease *out) {
   Lease *lease = nullptr;
+  bool hit = false;
   {
     const Guard hold(stream.timeline.lock);
     state.adopt_this_thread();
     lease = state.take(&memory_);
-    if (lease != nullptr && fast && count <= Lease::most_hit &&
-        acquire_fast(stream, uses, count, lease, [](size_t /*use*/, uint64_t /*what*/) {})) {
+    hit = lease != nullptr && open != Open::shut && count <= Lease::most_hit &&
+          acquire_fast(stream, uses, count, lease, [](size_t /*use*/, uint64_t /*what*/) {});
+    if (hit) {
       state.hits += count;
       *out = StreamState::handle(config_.pool_id, stream.slot, *lease);
-      return {};
     }
   }
-  return acquire_missed(stream, state, uses, count, options, fast, lease, out);
+  if (hit) {
+    if (open == Open::announced) movers_.prefetcher.note_hit(state);
+    return {};
+  }
+  return acquire_missed(stream, state, uses, count, options, open == Open::whole, lease, out);
 }
 
-/// With a record (nullptr: none is left) for a set that the hit path has not granted. `fast`: it was open to the stream.
+/// With a record (nullptr: none is left) for a set that the hit path has not granted. `fast`: it was open to the stream as a whole.
 Status Engine::acquire_missed(Stream &stream, StreamState &state, weir_use *uses, size_t count,
                               const page::AcquireOptions &options, bool fast, Lease *lease,
                               weir_lease *out) {
@@ -208,11 +223,12 @@ Status Engine::acquire_missed(Stream &stream, StreamState &state, weir_use *uses
 
 /// The same as acquire_set(), of a stream that is learned from.
 Status Engine::acquire_logged(Stream &stream, StreamState &state, weir_use *uses, size_t count,
-                              const page::AcquireOptions &options, bool fast, weir_lease *out) {
+                              const page::AcquireOptions &options, Open open, weir_lease *out) {
   lease::UseWriter writer(leases_.log, pages_.buffers);
   UseRing *ring = writer.ring(stream, state);
-  if (ring == nullptr) return acquire_set(stream, state, uses, count, options, fast, out);
+  if (ring == nullptr) return acquire_set(stream, state, uses, count, options, open, out);
   Lease *lease = nullptr;
+  bool hit = false;
   {
     const Guard hold(stream.timeline.lock);
     if (state.take_turn()) leases_.log.next_moment();
@@ -223,14 +239,18 @@ Status Engine::acquire_logged(Stream &stream, StreamState &state, weir_use *uses
           (use == 0 ? UseRecord::first : 0) | (use == count - 1 ? UseRecord::last : 0);
       ring->put(head + use, what | ends, when);
     };
-    if (lease != nullptr && fast && count <= Lease::most_hit &&
-        acquire_fast(stream, uses, count, lease, write)) {
+    hit = lease != nullptr && open != Open::shut && count <= Lease::most_hit &&
+          acquire_fast(stream, uses, count, lease, write);
+    if (hit) {
       ring->publish_hits(head + count);
       *out = StreamState::handle(config_.pool_id, stream.slot, *lease);
-      return {};
     }
   }
-  WEIR_TRY(acquire_missed(stream, state, uses, count, options, fast, lease, out));
+  if (hit) {
+    if (open == Open::announced) movers_.prefetcher.note_hit(state);
+    return {};
+  }
+  WEIR_TRY(acquire_missed(stream, state, uses, count, options, open == Open::whole, lease, out));
   writer.add(stream, state, {uses, count}, options.operation);
   return {};
 }
