@@ -77,6 +77,13 @@ Status Slabs::place_pinned(const page::Kin &kin, uint64_t size, Region **out,
   return {};
 }
 
+/// Its device may have left meanwhile: then its slab went to one home, and its own region to another.
+void Slabs::note_home(uint32_t index, uint64_t size, uint8_t before, uint8_t home) noexcept {
+  homes_.count_promise(index, before, size, false);
+  page_.buffers.hot(index).set_size_home(size, page_.devices[home]->device.id);
+  homes_.count_promise(index, home, size, true);
+}
+
 bool Slabs::own_lost_page(uint32_t index, uint8_t home) {
   const page::Target where = page_.buffers.target(index);
   const uint8_t before = where.region->home;
@@ -89,9 +96,7 @@ bool Slabs::own_lost_page(uint32_t index, uint8_t home) {
   others_.pages.device_lost(fresh, 0);
   life_.free_place(*where.region, page_.buffers.node(index));
   page_.buffers.settle(index, fresh);
-  homes_.count_promise(index, before, where.size, false);
-  page_.buffers.hot(index).set_size_home(where.size, page_.devices[home]->device.id);
-  homes_.count_promise(index, home, where.size, true);
+  note_home(index, where.size, before, home);
   page_.buffers.hot(index).set_flags(0, Word::resident | Word::sole);
   return last;
 }
@@ -133,8 +138,10 @@ Status Slabs::unslab_for(Releasable &lock, uint32_t index, uint8_t place) {
     page_.tiers.take_slot(*fresh, 0, slot);
     if (!virgin) others_.pages.arrived(*fresh, 0, page::host_bit);
     if (!virgin) page_.tiers.note(*fresh, 0, page::host_bit);
+    const uint8_t before = where.region->home;
     life_.free_place(*where.region, page_.buffers.node(index));
     page_.buffers.settle(index, *fresh);
+    if (before != fresh->home) note_home(index, where.size, before, fresh->home);
     // A prefetch may have opened the hit path to the old place while the lock was dropped.
     page_.buffers.hot(index).set_flags(0, Word::virgin | Word::resident | Word::sole);
   } else {

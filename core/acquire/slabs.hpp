@@ -68,6 +68,9 @@ class Slabs {
   Status place_pinned(const page::Kin &kin, uint64_t size, Region **out,
                       page::SlabAllocator::Place *place) WEIR_HELD;
 
+  /// A tenant that has left its slab is at home there, and no more at `before`.
+  void note_home(uint32_t index, uint64_t size, uint8_t before, uint8_t home) noexcept WEIR_HELD;
+
   const Env &env_;
   const PageLayer &page_;
   const LeaseLayer &lease_;

@@ -14,7 +14,7 @@ namespace weir::move {
 bool Evictor::claim_victim(PoolDevice &device, const PageRef &ref, Victim *victim) {
   Region *found = page_.regions.find(ref.region, ref.generation);
   Residence *here = found != nullptr ? found->on(device.place) : nullptr;
-  if (here == nullptr) return false;
+  if (here == nullptr || device.parting()) return false;
   Region &region = *found;
   const PageState state = here->pages[ref.page].state();
   if (state == PageState::filling) pages_.give_back(region, ref, device);

@@ -65,6 +65,7 @@ void Rebalancer::list(Releasable &lock) {
   std::ranges::sort(found, {}, &Entry::last_use);
   order_ = std::move(found);
   next_page_ = 0;
+  env_.sync.wakes.prefetcher.notify_all();  // who asked meanwhile got nothing
 }
 
 /// Who could lend memory to a page whose home has none to spare, besides what is `taken` there already.
@@ -138,8 +139,12 @@ bool Rebalancer::next(Releasable &lock, PrefetchBatch *batch, uint64_t *rest_ns)
     *rest_ns = not_before_ns_ - now;
     return false;
   }
-  if (order_.empty()) list(lock);
-  if (!gather(UINT64_MAX, batch)) return false;
+  const bool fresh = order_.empty();
+  if (fresh) list(lock);
+  if (!gather(UINT64_MAX, batch)) {
+    if (fresh) *rest_ns = 0;  // something may have been asked for while the lock was dropped
+    return false;
+  }
   uint64_t bytes = 0;
   for (const PrefetchRequest &request : *batch) bytes += request.end - request.begin;
   not_before_ns_ =

@@ -6,10 +6,12 @@
 
 namespace weir::page {
 
-Status find_place(const Devices &devices, uint32_t device_id, uint8_t *place) {
+namespace {
+
+Status find(const Devices &devices, uint32_t device_id, bool parting, uint8_t *place) {
   for (const auto &device : devices) {
     const bool meant = device_id == WEIR_DEVICE_DEFAULT || device->device.id == device_id;
-    if (!meant || device->gone() || device->parting()) continue;
+    if (!meant || device->gone() || (device->parting() && !parting)) continue;
     *place = device->place;
     return {};
   }
@@ -17,6 +19,16 @@ Status find_place(const Devices &devices, uint32_t device_id, uint8_t *place) {
     return fail(WEIR_ERROR_INVALID_ARGUMENT,
                 "device is WEIR_DEVICE_ANY, which only the home of a buffer can be");
   return fail(WEIR_ERROR_INVALID_ARGUMENT, "device %u is not of this pool", device_id);
+}
+
+}  // namespace
+
+Status find_place(const Devices &devices, uint32_t device_id, uint8_t *place) {
+  return find(devices, device_id, false, place);
+}
+
+Status find_member(const Devices &devices, uint32_t device_id, uint8_t *place) {
+  return find(devices, device_id, true, place);
 }
 
 Status find_place(const Devices &devices, const Stream &stream, uint8_t *place) {

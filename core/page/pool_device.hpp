@@ -69,8 +69,10 @@ struct PoolDevice : Standing {
 
 using Devices = std::pmr::vector<Owned<PoolDevice>>;  ///< of a pool, by position
 
-/// The position of a device of the pool. Under the lock.
+/// The position of a device of the pool, for what it is to be given. Under the lock.
 Status find_place(const Devices &devices, uint32_t device_id, uint8_t *place);
+/// The same of one that is about to be gone, too: for those who ask how it stands.
+Status find_member(const Devices &devices, uint32_t device_id, uint8_t *place);
 /// Where a stream's work is done. A device that has left the pool is told from one that never was of it.
 Status find_place(const Devices &devices, const backend::Stream &stream, uint8_t *place);
 

@@ -49,9 +49,12 @@ class LruWindow final : public Policy {
 
   void admit(const PageRef &page, uint64_t tick) override {
     pages_.forget_some(view_);
-    push(Entry::of(page, tick), UINT32_MAX);
+    push(Entry::of(page, tick));
   }
-  void forget_some() noexcept override { pages_.forget_some(view_); }
+  void forget_some() noexcept override {
+    pages_.forget_some(view_);
+    forget_some_of_a_client();
+  }
   void dispose(const PageRef &page, bool borrowed) override {
     List &list = borrowed ? loans_ : idle_;
     if (list.pages.size() >= list.tidy_at) tidy(list);
@@ -65,8 +68,12 @@ class LruWindow final : public Policy {
   }
 
   uint64_t choose(const Wanted &wanted, std::pmr::vector<PageRef> *victims) override {
-    // Whatever may be needed is had before the first entry is taken out: none is lost where there is no memory.
+    // Whatever may be needed is had before the first entry is taken out: none is lost where there is no memory. What is disposable may
+    // come back to either list.
     candidates_.reserve(max_candidates);
+    const size_t disposable = idle_.pages.size() + loans_.pages.size();
+    for (List *list : {&idle_, &loans_})
+      if (list->pages.capacity() < disposable) list->pages.reserve(disposable + disposable / 8);
     const bool no_more = wanted.disposable_only || wanted.given_up_only;
     const bool owned = wanted.dead_before == UINT64_MAX && !no_more;
     AgeHeap &pages = owned && wanted.client != UINT32_MAX ? heap_of(wanted.client) : pages_;
@@ -106,10 +113,12 @@ class LruWindow final : public Policy {
 
  private:
   static constexpr size_t max_candidates = 256;
+  /// A client's heap that was empty at so many turns in a row goes: a small quota is empty now and then.
+  static constexpr uint32_t most_empty_turns = 64;
   /// So many that can't go now are looked at again by the next look. What comes after them is put off: for as many operations as it
-  /// has not been used by then, but no more than most_ticks.
+  /// has not been used by then, but no more than most_ticks, and then some at each operation, so that they don't come up all at once.
   static constexpr size_t most_passed = 64;
-  static constexpr uint64_t most_ticks = 1024;
+  static constexpr uint64_t most_ticks = 1024, most_at_a_tick = 16;
   static constexpr size_t least_tidy = 1024;
 
   /// Pages that cost nobody anything, in the order in which they came.
@@ -117,6 +126,11 @@ class LruWindow final : public Policy {
     explicit List(std::pmr::memory_resource *memory) : pages(memory) {}
     std::pmr::vector<PageRef> pages;
     size_t tidy_at = least_tidy;
+  };
+
+  struct Own {
+    AgeHeap pages;
+    uint32_t empty_turns = 0;  ///< in a row
   };
 
   static bool room_for_victims(const std::pmr::vector<PageRef> &victims) noexcept {
@@ -137,30 +151,33 @@ class LruWindow final : public Policy {
   /// Made by the first look for the client's pages alone. What leaves by one heap stays in the other until that comes to it.
   AgeHeap &heap_of(uint32_t client) {
     const auto found = of_client_.find(client);
-    if (found != of_client_.end()) return found->second;
-    AgeHeap made(of_client_.get_allocator().resource());
+    if (found != of_client_.end()) return found->second.pages;
+    Own made{AgeHeap(of_client_.get_allocator().resource())};
     for (const Entry &entry : pages_.entries())
-      if (view_.client_of(entry.ref()) == client) made.push(entry);
-    return of_client_.emplace(client, std::move(made)).first->second;
+      if (view_.client_of(entry.ref()) == client) made.pages.push(entry);
+    return of_client_.emplace(client, std::move(made)).first->second.pages;
   }
 
-  /// `client`: whose page it is, if that is known.
-  void push(const Entry &entry, uint32_t client) {
+  void push(const Entry &entry) {
     pages_.push(entry);
     if (of_client_.empty()) return;
+    const auto own = of_client_.find(view_.client_of(entry.ref()));
+    if (own != of_client_.end()) {
+      own->second.pages.forget_some(view_);
+      // One that would not be whole is made anew when it is wanted.
+      if (!if_memory([&] { own->second.pages.push(entry); })) of_client_.erase(own);
+    }
     forget_some_of_a_client();
-    const auto own = of_client_.find(client != UINT32_MAX ? client : view_.client_of(entry.ref()));
-    // One that would not be whole is made anew when it is wanted.
-    if (own != of_client_.end() && !if_memory([&] { own->second.push(entry); }))
-      of_client_.erase(own);
   }
   /// Of each in turn. Of a client that is gone nothing is left in the end.
   void forget_some_of_a_client() noexcept {
+    if (of_client_.empty()) return;
     auto own = of_client_.upper_bound(turn_);
     if (own == of_client_.end()) own = of_client_.begin();
     turn_ = own->first;
-    own->second.forget_some(view_);
-    if (own->second.size() == 0) of_client_.erase(own);
+    own->second.pages.forget_some(view_);
+    own->second.empty_turns = own->second.pages.size() == 0 ? own->second.empty_turns + 1 : 0;
+    if (own->second.empty_turns == most_empty_turns) of_client_.erase(own);
   }
 
   // ---- what is nobody's, and what is lent ----
@@ -234,13 +251,13 @@ class LruWindow final : public Policy {
            !(info.next_use != UINT64_MAX && info.next_use < wanted.not_before);
   }
 
-  /// What can't go now (leased, of another client) stays parked to the end, so that one pass ends.
-  void pass(AgeHeap &pages, const PageInfo &info) noexcept {
-    if (info.evictable || ++passed_ <= most_passed) return;
-    // In use by somebody who keeps it. The more there is of that, the more it would cost every look.
+  /// The page that was parked last can't go now. It stays parked to the end, so that one pass ends. What is leased, held or nobody's in
+  /// a client's heap may be so for long: the more there is of that, the more it would cost every look.
+  void pass(AgeHeap &pages, const PageInfo &info, const Wanted &wanted) noexcept {
+    if ((info.evictable && counts_for(info, wanted)) || ++passed_ <= most_passed) return;
     const uint64_t now = view_.now();
     const uint64_t unused = now - std::min(now, info.last_use);
-    pages.put_off(now + std::min(unused, most_ticks));
+    pages.put_off(now + std::min(unused, most_ticks) + (passed_ - most_passed) / most_at_a_tick);
   }
 
   /// One round: the oldest entries by up-to-date ticks, the best of them taken. candidates_ is left empty only
@@ -258,7 +275,7 @@ class LruWindow final : public Policy {
       PageInfo info;
       const bool known = view_.glance(entry.ref(), &info);
       if (known && info.last_use <= entry.tick && !allowed(info, wanted)) {
-        pass(pages, info);
+        pass(pages, info, wanted);
         continue;
       }
       pages.remove_parked();
@@ -312,7 +329,7 @@ class LruWindow final : public Policy {
   View &view_;
   AgeHeap pages_;
   /// Those of clients that have had to make room in a quota of their own, again: what others have is not looked through then.
-  std::pmr::map<uint32_t, AgeHeap> of_client_;
+  std::pmr::map<uint32_t, Own> of_client_;
   uint32_t turn_ = 0;  ///< the client some of whose entries were asked for last
   List idle_, loans_;  ///< what nobody owns any more; what is a neighbour's
   size_t looks_ = 0;   ///< left of Wanted::most_looks

@@ -3,6 +3,7 @@
 // The "auto" policy, and policies by name. It carries out plans: what a plan has given up (GivenUp) goes before all else that has an
 // owner, and a prefetch of the plan's takes nothing but that. Where there is no plan, or it has given up too little, lru-window decides.
 
+#include "core/base/pool_lock.hpp"
 #include "core/policy/given_up.hpp"
 #include "core/policy/lru_window.hpp"
 
@@ -36,7 +37,9 @@ class Planned final : public Policy {
     const auto give_back = [&]() noexcept {  // they have just left that list: it has room for them
       for (size_t i = first; i < owned; ++i) {
         PageInfo info;
-        if (view_.describe((*victims)[i], &info)) rest_->dispose((*victims)[i], info.borrowed);
+        const PageRef &page = (*victims)[i];
+        if (!view_.describe(page, &info)) continue;
+        if_memory([&] { rest_->dispose(page, info.borrowed); });
       }
       victims->resize(first);
     };

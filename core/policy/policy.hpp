@@ -92,7 +92,7 @@ class Policy {
   /// Whether there may be a disposable page.
   virtual bool any_disposable() const noexcept = 0;
   /// Appends victims worth at least wanted.bytes to *victims, as far as there are any, in the order they should go;
-  /// returns their bytes. The same page is not returned again before it is admitted again or given back.
+  /// returns their bytes. A page that is known twice may be returned twice, until somebody claims it.
   virtual uint64_t choose(const Wanted &wanted, std::pmr::vector<PageRef> *victims) = 0;
   /// A victim that stays after all. False: there was no memory to remember it; it is to be admitted again later.
   virtual bool give_back(const PageRef &page, uint64_t tick) noexcept = 0;

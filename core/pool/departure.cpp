@@ -6,6 +6,7 @@
 #include "core/pool/membership.hpp"
 
 #include <algorithm>
+#include <cassert>
 #include <thread>
 
 namespace weir::pool {
@@ -49,15 +50,22 @@ Status Membership::leave(Releasable &lock, PoolDevice &device) {
   if (device.to_stay()) return fail_cancelled(device);
   device.part();
   if (device.lost()) strip(lock, device);
-  do {
+  PoolDevice *heir = nullptr;
+  while (any_at_home(device))
     in_parts(lock, page::PlaceIndex::home(device.place),
-             [&](Region &region) WEIR_HELD { return give_home(region, device); });
-    for (uint32_t id = 0; id < page_.regions.ids(); ++id) {
-      if (id % most_records == most_records - 1) rest(lock);
-      visits::count();
-      if (Region *region = page_.regions.live(id)) part_from(*region, device);
-    }
-  } while (any_at_home(device));
+             [&](Region &region) WEIR_HELD { return give_home(region, device, &heir); });
+  // From here on nothing throws: the device leaves.
+  uint64_t looked = 0;
+  for (uint32_t id = 0; id < page_.regions.ids(); ++id) {
+    Region *const region = page_.regions.live(id);
+    const uint64_t records = region != nullptr ? part_from(*region, device) : 1;
+    visits::count(records);
+    looked += records;
+    if (looked < most_records) continue;
+    looked = 0;
+    rest(lock);
+  }
+  assert(!any_at_home(device) && device.in_flight == 0);
   device.leave();
   device.memory.granules().set_budget(0);
   config_.devices[device.place].budget = 0;
@@ -80,7 +88,8 @@ void Membership::strip(Releasable &lock, PoolDevice &device) {
   });
 }
 
-/// A small buffer that left its slab meanwhile may have got a region at home where the slab was. Nothing else does.
+/// A small buffer that leaves its slab has a region at home where the slab was, and may have got it since the walk came by. When no
+/// slab is at home there any more no other can come.
 bool Membership::any_at_home(const PoolDevice &device) noexcept {
   const auto home = page::PlaceIndex::home(device.place);
   for (Region &region : page::Walk(page_.places, home, page_.regions)) {
@@ -89,9 +98,10 @@ bool Membership::any_at_home(const PoolDevice &device) noexcept {
   return false;
 }
 
-uint64_t Membership::give_home(Region &region, const PoolDevice &device) {
-  PoolDevice *to = nullptr;
-  (void)find_heir(device, &to);  // there was one, and the last of a pool can't leave
+uint64_t Membership::give_home(Region &region, const PoolDevice &device, PoolDevice **heir) {
+  // There is one: while this device leaves, the last other one can't begin to.
+  if (*heir == nullptr || !(*heir)->open()) (void)find_heir(device, heir);
+  PoolDevice *const to = *heir;
   const uint64_t records = 1 + (region.is.slab ? region.tenants->count : 0);
   const uint32_t id = region.id;
   const uint16_t generation = page_.regions.generation(region);
@@ -102,14 +112,17 @@ uint64_t Membership::give_home(Region &region, const PoolDevice &device) {
   return records;
 }
 
-void Membership::part_from(Region &region, PoolDevice &device) noexcept {
-  if (region.shards != nullptr && region.shards->has(device.place)) reshard(region, device);
+uint64_t Membership::part_from(Region &region, PoolDevice &device) noexcept {
+  const bool shared = region.shards != nullptr && region.shards->has(device.place);
+  const uint64_t records = 1 + (shared ? region.pages.size() : 0);
+  if (shared) reshard(region, device);
   Residence *here = region.on(device.place);
   // Where something of a lost device is still mapped nothing else ever is.
   if (here != nullptr && here->range && device.vmm() && !device.lost())
     device.memory.addresses().free(here->range);
   region.residences.erase_if([here](const auto &r) { return r.get() == here; });
   others_.life.retire_region(region);
+  return records;
 }
 
 void Membership::part_from_lost(Region &slab, uint8_t home) {

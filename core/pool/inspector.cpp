@@ -74,7 +74,7 @@ void Inspector::codec_stats(weir_codec_stats *stats) const noexcept {
 Status Inspector::device_stats(uint32_t device_id, weir_pool_device_stats *stats) const {
   const Locked lock(pool_.env.sync.lock);
   uint8_t place = 0;
-  WEIR_TRY(find_place(pool_.page.devices, device_id, &place));
+  WEIR_TRY(find_member(pool_.page.devices, device_id, &place));
   const PoolDevice &device = *pool_.page.devices[place];
   stats->device = device.device.id;
   stats->budget = device.memory.budget();
@@ -96,7 +96,7 @@ Status Inspector::device_stats(uint32_t device_id, weir_pool_device_stats *stats
 Status Inspector::reset_peak(uint32_t device_id) const {
   const Locked lock(pool_.env.sync.lock);
   uint8_t place = 0;
-  WEIR_TRY(find_place(pool_.page.devices, device_id, &place));
+  WEIR_TRY(find_member(pool_.page.devices, device_id, &place));
   pool_.page.devices[place]->memory.granules().reset_peak();
   return {};
 }

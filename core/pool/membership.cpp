@@ -97,7 +97,7 @@ Status Membership::bring_back(PoolDevice &device, uint64_t budget) {
 
 Status Membership::begin_leaving(uint32_t device_id, uint64_t timeout_ns, PoolDevice **out) {
   uint8_t place = 0;
-  WEIR_TRY(find_place(others_.devices, device_id, &place));
+  WEIR_TRY(find_member(others_.devices, device_id, &place));
   PoolDevice &device = device_at(place);
   if (device.leaving())
     return fail(WEIR_ERROR_BUSY, "device %u is being removed already", device.device.id);
@@ -143,7 +143,7 @@ Status Membership::remove(uint32_t device_id, uint64_t timeout_ns) {
 Status Membership::cancel(uint32_t device_id) {
   Locked lock(env_.sync.lock);
   uint8_t place = 0;
-  WEIR_TRY(find_place(others_.devices, device_id, &place));
+  WEIR_TRY(find_member(others_.devices, device_id, &place));
   PoolDevice &device = device_at(place);
   if (!device.leaving() || device.parting())
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "device %u is not being removed%s", device.device.id,
@@ -175,7 +175,7 @@ Status Membership::drain(Releasable &lock, PoolDevice &device) {
     if (env_.sync.lock.stopping() || device.to_stay()) return fail_cancelled(device);
     const bool late = config_.clock->now_ns() >= device.leave_by_ns();
     if (!device.lost()) (void)others_.idle.give_bounce_back(lock, device);
-    list_pages(lock, device, &from, &pages);
+    const bool rested = list_pages(lock, device, &from, &pages);
     if (late && moved && !pages.empty()) return fail_late(device);
     if (!pages.empty()) {
       Status why;
@@ -194,8 +194,9 @@ Status Membership::drain(Releasable &lock, PoolDevice &device) {
     if (empty(device)) return {};
     const uint64_t now = config_.clock->now_ns();
     if (now >= device.leave_by_ns()) return fail_late(device);
-    // Of work that ends on a device nobody tells.
-    const bool watched = device.bounce->claimed() || !device.limbo.empty() || has_leases(device);
+    // Of work that ends on a device nobody tells, and nobody has heard what was told while the lock was dropped.
+    const bool watched =
+        rested || device.bounce->claimed() || !device.limbo.empty() || has_leases(device);
     const uint64_t until =
         watched ? std::min(device.leave_by_ns(), now + look_ns) : device.leave_by_ns();
     const Status waited = env_.sync.await_change(lock, nullptr, *config_.clock, until);
@@ -217,9 +218,10 @@ uint64_t Membership::list_pages_of(Region &region, PoolDevice &device, uint32_t 
   return *from - first;
 }
 
-void Membership::list_pages(Releasable &lock, PoolDevice &device, PageRef *from,
+bool Membership::list_pages(Releasable &lock, PoolDevice &device, PageRef *from,
                             std::pmr::vector<PageRef> *pages) {
   pages->clear();
+  bool rested = false;
   uint64_t bytes = 0, looked = 0;
   // What was passed over is looked at once more before there is said to be none.
   bool whole = from->region == 0 && from->page == 0;
@@ -229,19 +231,21 @@ void Membership::list_pages(Releasable &lock, PoolDevice &device, PageRef *from,
     from->region = id;
     if (id == page::PlaceIndex::none) {
       from->region = 0;
-      if (!pages->empty() || whole) return;
+      if (!pages->empty() || whole) break;
       whole = true;
       continue;
     }
     looked += 1 + list_pages_of(page_.regions.at(id), device, &from->page, &bytes, pages);
-    if (bytes >= batch_bytes) return;
+    if (bytes >= batch_bytes) break;
     ++from->region;
     from->page = 0;
     if (looked < most_records) continue;
-    if (!pages->empty()) return;
+    if (!pages->empty()) break;
     looked = 0;
+    rested = true;
     rest(lock);
   }
+  return rested;
 }
 
 bool Membership::has_leases(const PoolDevice &device) noexcept {

@@ -63,9 +63,9 @@ class Membership {
   Status begin_leaving(uint32_t device_id, uint64_t timeout_ns, PoolDevice **device) WEIR_HELD;
   /// Until nothing of the pool is on the device any more. May drop the lock.
   Status drain(Releasable &lock, PoolDevice &device) WEIR_HELD;
-  /// A batch of pages that could go now, from *from on, round and round. None: there are none of all. May drop the lock before
-  /// there is the first.
-  void list_pages(Releasable &lock, PoolDevice &device, PageRef *from,
+  /// A batch of pages that could go now, from *from on, round and round. An empty one: not one of all could. It may drop the lock
+  /// before it finds the first, and returns whether it did.
+  bool list_pages(Releasable &lock, PoolDevice &device, PageRef *from,
                   std::pmr::vector<PageRef> *pages) WEIR_HELD;
   /// Of one region, from page *from on. Returns how many it has looked at.
   uint64_t list_pages_of(Region &region, PoolDevice &device, uint32_t *from, uint64_t *bytes,
@@ -92,14 +92,14 @@ class Membership {
   /// Of a lost device: what is on it is nobody's from now on.
   void strip(Releasable &lock, PoolDevice &device) WEIR_HELD;
   /// Another home for the region. Returns how many records it has looked at. Throws as leave().
-  uint64_t give_home(Region &region, const PoolDevice &device) WEIR_HELD;
+  uint64_t give_home(Region &region, const PoolDevice &device, PoolDevice **heir) WEIR_HELD;
   /// What nobody owns any more ends where it is, and what is sharded keeps its other homes.
   static bool moves_home(const Region &region) noexcept {
     return !region.is.kept && region.shards == nullptr;
   }
   bool any_at_home(const PoolDevice &device) noexcept WEIR_HELD;
-  /// The region forgets the device, on which it has nothing.
-  void part_from(Region &region, PoolDevice &device) noexcept WEIR_HELD;
+  /// The region forgets the device, on which it has nothing. Returns how many records it has looked at.
+  uint64_t part_from(Region &region, PoolDevice &device) noexcept WEIR_HELD;
   /// Small buffers with lost bytes get a lost page of their own: their slab is to be used by others. Throws std::bad_alloc with
   /// everything whole.
   void part_from_lost(Region &slab, uint8_t home) WEIR_HELD;

@@ -71,6 +71,8 @@ std::string check_word(const Tables &pool, uint32_t index) noexcept WEIR_HELD {
   const uint64_t word = pool.page.buffers.hot(index).word.load();
   const page::Target where = pool.page.buffers.target(index);
   const Region &region = *where.region;
+  if (pool.page.buffers.hot(index).home() != pool.page.devices[region.home]->device.id)
+    return broken(region, 0, "its buffer names another home");
   const bool partials = pool.lease.leases.on_parts(index);
   if (partials != ((word & Word::partial) != 0))
     return broken(region, 0, "its buffer's flag of leases on parts is wrong");

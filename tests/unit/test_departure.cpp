@@ -5,7 +5,9 @@
 
 #include "tests/unit/neighbours.hpp"
 
+#include <cstring>
 #include <memory>
+#include <string>
 
 namespace {
 
@@ -140,6 +142,8 @@ void it_is_called_off_until_it_is_empty(void **) {
     World &world = scene.world;
     bool reached = true;
     weir_result said = WEIR_SUCCESS, left = WEIR_SUCCESS;
+    uint32_t state = 0;
+    std::string words;
     {
       auto gate = std::make_unique<Gate>(world.pool, "remove.part");
       std::atomic<bool> over{false};
@@ -154,7 +158,14 @@ void it_is_called_off_until_it_is_empty(void **) {
       }
       while (!gate->standing() && !over) std::this_thread::yield();
       reached = gate->standing();
-      if (reached) said = weir_pool_cancel_remove(world.pool, 1);
+      if (reached) {
+        weir_pool_device_stats stats = WEIR_POOL_DEVICE_STATS_INIT;
+        ok(weir_pool_device_stats_get(world.pool, 1, &stats));
+        state = stats.state;
+        expect_result(WEIR_ERROR_BUSY, scene.leave());
+        said = weir_pool_cancel_remove(world.pool, 1);
+        if (said != WEIR_SUCCESS) words = weir_last_error();
+      }
       gate->open();
       left = leaver.join();
     }
@@ -166,7 +177,11 @@ void it_is_called_off_until_it_is_empty(void **) {
       ++cancelled;
       ok(scene.leave());
     } else {
-      if (reached) expect_result(WEIR_ERROR_INVALID_ARGUMENT, said);
+      if (reached) {
+        expect_result(WEIR_ERROR_INVALID_ARGUMENT, said);
+        assert_non_null(std::strstr(words.c_str(), "not being removed any more"));
+        assert_int_equal(state, WEIR_POOL_DEVICE_LEAVING);
+      }
       too_late += reached ? 1 : 0;
       ok(left);
     }
@@ -177,6 +192,36 @@ void it_is_called_off_until_it_is_empty(void **) {
   assert_in_range(too_late, 4, 8);
 }
 
+/// What ends while others have the lock is seen all the same: nobody tells of it again.
+void a_lease_that_ends_in_between_is_noticed(void **) {
+  constexpr uint64_t pages = 5000;  // of which one is there
+  World world(neighbours(20));
+  weir_buffer buffer = world.buffer(pages * page_bytes, 1);
+  const auto lease_first = [&](uint32_t stream, uint32_t mode, uint32_t flags) {
+    weir_use use = WEIR_USE(buffer, mode);
+    use.length = page_bytes;
+    use.flags = flags;
+    weir_lease lease = nullptr;
+    ok(weir_acquire(world.pool, world.streams[stream], &use, 1, nullptr, &lease));
+    return lease;
+  };
+  ok(weir_release(lease_first(1, WEIR_DISCARD_WRITE, 0), world.streams[1]));
+  weir_lease remote = lease_first(0, WEIR_READ, WEIR_USE_ALLOW_REMOTE);
+  assert_int_equal(world.stats().remote_uses, 1);
+  {
+    Gate gate(world.pool, "remove.part");
+    Task leaver([&] { return weir_pool_remove_device(world.pool, 1, WEIR_INFINITE); });
+    gate.await();
+    ok(weir_release(remote, world.streams[0]));
+    gate.open();
+    ok(leaver.join());
+  }
+  validate(world);
+  assert_int_equal(query(world, buffer).home, 0);
+  ok(weir_buffer_destroy(world.pool, buffer));
+  close_clean(world);
+}
+
 }  // namespace
 
 int main() {
@@ -184,6 +229,7 @@ int main() {
       cmocka_unit_test(others_have_the_lock_in_between),
       cmocka_unit_test(the_pool_goes_on_in_between),
       cmocka_unit_test(it_is_called_off_until_it_is_empty),
+      cmocka_unit_test(a_lease_that_ends_in_between_is_noticed),
   };
   return cmocka_run_group_tests(tests, nullptr, nullptr);
 }
