@@ -7,12 +7,14 @@
 // And what bytes cost that nothing can be gained from, page by page through the Codec with a region's plan, as a pool
 // does: "incompressible" is the name of those.
 //
-//   bench_codec [MIB [NAME]]     bytes per kind of data, 256 MiB if not said; only data whose name has NAME in it
+//   bench_codec [MIB [NAME]]          bytes per kind of data, 256 MiB if not said; only data whose name has NAME in it
+//   bench_codec blobs [MIB [NAME]]    whole blobs, beside LZ4 and zstd (bench/codec/blobs.cpp), 64 MiB if not said
 //
 // Must never judge: it exits 0 whatever the numbers are, and 1 only if a byte is wrong.
 
 #include "common.hpp"
 
+#include "bench/codec/blobs.hpp"
 #include "bench/codec/data.hpp"
 #include "core/codec/codec.hpp"
 #include "core/codec/cpu.hpp"
@@ -231,9 +233,23 @@ void measure_random(uint64_t total, bool must, Memory &in, Memory &out) {
       .print();
 }
 
+int all_blobs(int argc, char **argv) {
+  const uint64_t mebibytes = argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 64;
+  const std::string only = argc > 2 ? argv[2] : "";
+  const auto measure = [&](const CodecData &data) {
+    if (data.name.find(only) != std::string::npos) measure_blobs(data);
+  };
+  stay_on_this_core();
+  for_each_data(std::max<uint64_t>(mebibytes, 2) * mib, measure);
+  for_each_other(std::max<uint64_t>(mebibytes, 2) * mib, measure);
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char **argv) {
+  const bool blobs = argc > 1 && std::strcmp(argv[1], "blobs") == 0;
+  if (blobs) return all_blobs(argc - 1, argv + 1);
   const uint64_t mebibytes = argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 256;
   const uint64_t total = std::max<uint64_t>(mebibytes, 2) * mib;
   const char *const only = argc > 2 ? argv[2] : "";

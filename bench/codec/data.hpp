@@ -23,4 +23,8 @@ struct CodecData {
 /// it has to be, or where there is none some that is generated.
 void for_each_data(uint64_t total, const std::function<void(const CodecData &)> &take);
 
+/// Generated, in any case: what recorded data has nothing like. Doubles, floats of 8 bits and integers of 4, bytes of pictures
+/// and of quantised weights, fields of doubles and floats with gaps, tables of small numbers, text.
+void for_each_other(uint64_t total, const std::function<void(const CodecData &)> &take);
+
 }  // namespace weir::bench

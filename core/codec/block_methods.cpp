@@ -4,6 +4,7 @@
 
 #include "core/codec/block_methods.hpp"
 
+#include "core/codec/checksum.hpp"
 #include "core/codec/elements.hpp"
 #include "core/codec/entropy.hpp"
 #include "core/codec/fx.hpp"
@@ -66,7 +67,15 @@ uint64_t encode_raw(const BlockTask &block) noexcept {
 
 Decoded decode_raw(const BlockTask &block) noexcept {
   if (block.bytes != block.room) return Decoded::malformed;
-  std::memcpy(block.out, block.in, block.bytes);
+  if (block.sum == nullptr) {
+    std::memcpy(block.out, block.in, block.bytes);
+    return Decoded::ok;
+  }
+  for (uint64_t at = 0; at < block.bytes; at += DecodedSum::piece) {
+    const uint64_t length = std::min(DecodedSum::piece, block.bytes - at);
+    std::memcpy(block.out + at, block.in + at, length);
+    block.sum->add(block.out + at, length);
+  }
   return Decoded::ok;
 }
 
@@ -179,9 +188,14 @@ template <auto encoder>
 uint64_t encode_any(const BlockTask &block) noexcept {
   return encoder(block.in, block.bytes, block.out, block.room, cpu_level());
 }
-template <auto decoder, auto... stores>
+template <auto decoder>
 Decoded decode_by(const BlockTask &block) noexcept {
-  const bool good = decoder(block.in, block.bytes, block.out, block.room, cpu_level(), stores...);
+  const bool good = decoder(block.in, block.bytes, block.out, block.room, cpu_level());
+  return good ? Decoded::ok : Decoded::malformed;
+}
+template <auto decoder>
+Decoded decode_summed_by(const BlockTask &block) noexcept {
+  const bool good = decoder(block.in, block.bytes, block.out, block.room, cpu_level(), block.sum);
   return good ? Decoded::ok : Decoded::malformed;
 }
 
@@ -240,10 +254,10 @@ constexpr std::array<BlockMethod::Way, method_count> all_ways = {{
     {MethodId::raw, "raw", 0, encode_raw, decode_raw},
     {MethodId::lz4, "lz4", 0, encode_lz4, decode_lz4, weigh_lz4},
     {MethodId::zstd, "zstd", zstd_price, encode_zstd, decode_zstd, weigh_zstd},
-    {MethodId::fx, "fx", 0, encode_floats<fx_encode>, decode_by<fx_decode, Stores::cached>,
+    {MethodId::fx, "fx", 0, encode_floats<fx_encode>, decode_summed_by<fx_decode_summed>,
      weigh_floats<fx_estimate>},
     {MethodId::sparse, "sparse", 0, encode_floats<sparse_encode>,
-     decode_by<sparse_decode, Stores::cached>, weigh_floats<sparse_estimate>},
+     decode_summed_by<sparse_decode_summed>, weigh_floats<sparse_estimate>},
     {MethodId::mask, "mask", 0, encode_any<mask_encode>, decode_by<mask_decode>},
     {MethodId::planes, "planes", 16, encode_planes, decode_planes},
     {MethodId::narrow, "narrow", 0, encode_any<narrow_encode>, decode_by<narrow_decode>,

@@ -111,6 +111,8 @@ struct MethodContexts {
   ContextPool<PlaneDecoder> plane_decoders;
 };
 
+class DecodedSum;
+
 /// A block on its way: `bytes` at `in` to at most `room` at `out` when it is coded, to exactly `room` when it is decoded.
 struct BlockTask {
   MethodContexts &contexts;
@@ -119,6 +121,8 @@ struct BlockTask {
   Form form;
   unsigned char *out;
   uint64_t room;
+  /// What is decoded is added to it, all of it or nothing; nullptr: nobody asks for its sum.
+  DecodedSum *sum = nullptr;
 };
 
 class BlockMethod {
@@ -146,10 +150,11 @@ class BlockMethod {
                   uint64_t room) const noexcept {
     return way_->encode({*contexts_, in, raw, form, out, room});
   }
-  /// Writes exactly `raw` bytes, or is not `ok`.
-  Decoded decode(const unsigned char *in, uint64_t bytes, unsigned char *out,
-                 uint64_t raw) const noexcept {
-    return way_->decode({*contexts_, in, bytes, Form::bytes, out, raw});
+  /// Writes exactly `raw` bytes, or is not `ok`. Methods that write in order add what they wrote to *sum as they go; the
+  /// others, and whoever fails, may leave it to DecodedSum::of().
+  Decoded decode(const unsigned char *in, uint64_t bytes, unsigned char *out, uint64_t raw,
+                 DecodedSum *sum = nullptr) const noexcept {
+    return way_->decode({*contexts_, in, bytes, Form::bytes, out, raw, sum});
   }
   /// About what encode() would return, without the work where a look tells it, and with what the time is worth that
   /// some bytes take and others do not. 0: it would be no shorter, or not as short as `best`, which another method comes

@@ -34,4 +34,26 @@ class PageChecksum {
   XXH3_state_t state_;
 };
 
+/// The checksum of a block that is being decoded. Who writes the block in order may add each piece of it while that is in the
+/// nearest cache; a block that nobody has added from its first byte to its last is summed when its sum is asked for.
+class DecodedSum {
+ public:
+  /// Raw bytes of a piece: with what they are decoded from they stay in a cache of 32 KiB.
+  static constexpr uint64_t piece = uint64_t{8} << 10U;
+
+  void add(const unsigned char *bytes, uint64_t count) noexcept {
+    sum_.add(bytes, count);
+    added_ += count;
+  }
+  uint64_t added() const noexcept { return added_; }
+  /// Of the whole block, which is `count` bytes.
+  uint64_t of(const unsigned char *bytes, uint64_t count) const noexcept {
+    return added_ == count ? sum_.sum() : checksum_of(bytes, count);
+  }
+
+ private:
+  PageChecksum sum_;
+  uint64_t added_ = 0;
+};
+
 }  // namespace weir::codec

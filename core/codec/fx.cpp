@@ -4,7 +4,10 @@
 
 #include "core/codec/fx.hpp"
 
+#include "core/codec/checksum.hpp"
 #include "core/codec/fx_stream.hpp"
+
+#include <algorithm>
 
 namespace weir::codec {
 namespace {
@@ -34,6 +37,25 @@ bool fx_decode(const unsigned char *in, uint64_t bytes, unsigned char *out, uint
   if (!reader.open(in, bytes, raw, level)) return false;
   const FxShape &shape = reader.shape();
   return reader.get(out, shape.groups, stores) && reader.finish(out + raw - shape.tail);
+}
+
+bool fx_decode_summed(const unsigned char *in, uint64_t bytes, unsigned char *out, uint64_t raw,
+                      CpuLevel level, DecodedSum *sum) noexcept {
+  if (sum == nullptr) return fx_decode(in, bytes, out, raw, level);
+  FxReader reader;
+  if (!reader.open(in, bytes, raw, level)) return false;
+  const FxShape &shape = reader.shape();
+  const uint64_t group = fx_group * element_bytes(shape.form), whole = DecodedSum::piece / group;
+  for (uint64_t left = shape.groups; left > 0;) {
+    const uint64_t now = std::min(left, whole);
+    if (!reader.get(out, now)) return false;
+    sum->add(out, now * group);
+    out += now * group;
+    left -= now;
+  }
+  if (!reader.finish(out)) return false;
+  sum->add(out, shape.tail);
+  return true;
 }
 
 uint64_t fx_estimate(Form form, const unsigned char *in, uint64_t raw) noexcept {

@@ -24,6 +24,8 @@
 
 namespace weir::codec {
 
+class DecodedSum;
+
 /// The coded bytes; 0 if they are more than `room`, or FX has no such form (bytes, f64). The window comes from a sample
 /// of the block, which is the whole of a small one.
 uint64_t fx_encode(Form form, const unsigned char *in, uint64_t raw, unsigned char *out,
@@ -32,6 +34,10 @@ uint64_t fx_encode(Form form, const unsigned char *in, uint64_t raw, unsigned ch
 /// False if that is no block of `raw` bytes coded by FX; `out` may then be partly written.
 bool fx_decode(const unsigned char *in, uint64_t bytes, unsigned char *out, uint64_t raw,
                CpuLevel level = cpu_level(), Stores stores = Stores::cached) noexcept;
+
+/// The same with cached stores, and all of the block is added to *sum, unless that is nullptr.
+bool fx_decode_summed(const unsigned char *in, uint64_t bytes, unsigned char *out, uint64_t raw,
+                      CpuLevel level, DecodedSum *sum) noexcept;
 
 /// About what fx_encode would return with room enough, from its sample alone. 0: FX has no such form.
 uint64_t fx_estimate(Form form, const unsigned char *in, uint64_t raw) noexcept;

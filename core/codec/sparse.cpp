@@ -5,6 +5,7 @@
 
 #include "core/codec/sparse.hpp"
 
+#include "core/codec/checksum.hpp"
 #include "core/codec/elements.hpp"
 #include "core/codec/fx_stream.hpp"
 #include "core/codec/little_endian.hpp"
@@ -196,7 +197,7 @@ class FxNonzeros {
 
 template <class Nonzeros>
 bool unpack_all(const Block &block, Nonzeros &nonzeros, const unsigned char *bitmaps,
-                unsigned char *out, Stores stores) noexcept {
+                unsigned char *out, Stores stores, DecodedSum *sum) noexcept {
   const bool streaming = streams_to(out, stores);
   bool fine = true;
   for (uint64_t left = block.groups; left > 0;) {
@@ -205,12 +206,39 @@ bool unpack_all(const Block &block, Nonzeros &nonzeros, const unsigned char *bit
     fine = from != nullptr;
     if (!fine) break;
     block.kernels.unpack(from, now, bitmaps, out, streaming);
+    const uint64_t length = now * sparse_group * block.width;
+    if (sum != nullptr) sum->add(out, length);
     bitmaps += 8 * now;
-    out += now * sparse_group * block.width;
+    out += length;
     left -= now;
   }
   if (streaming) block.kernels.fence();
   return fine && nonzeros.all_taken();
+}
+
+bool decode(const unsigned char *in, uint64_t bytes, unsigned char *out, uint64_t raw,
+            CpuLevel level, Stores stores, DecodedSum *sum) noexcept {
+  if (bytes < header_bytes || in[0] > static_cast<uint8_t>(Form::f64) || in[1] > 1 || in[2] != 0 ||
+      in[3] != 0) {
+    return false;
+  }
+  const auto form = static_cast<Form>(in[0]);
+  const Block block(form, raw, level);
+  if (bytes < block.fixed()) return false;
+  const uint64_t nonzeros = load_little<uint32_t>(in + 4), length = bytes - block.fixed();
+  const unsigned char *const bitmaps = in + header_bytes, *const coded = bitmaps + block.bitmaps();
+  if (in[1] != 0) {
+    FxNonzeros values(block);
+    if (!values.open(coded, length, block, nonzeros)) return false;
+    if (!unpack_all(block, values, bitmaps, out, stores, sum)) return false;
+  } else {
+    if (length != nonzeros * block.width) return false;
+    PlainNonzeros values(coded, length, block.width);
+    if (!unpack_all(block, values, bitmaps, out, stores, sum)) return false;
+  }
+  if (block.tail > 0) std::memcpy(out + raw - block.tail, coded + length, block.tail);
+  if (sum != nullptr) sum->add(out + raw - block.tail, block.tail);
+  return true;
 }
 
 }  // namespace
@@ -242,26 +270,12 @@ uint64_t sparse_encode(Form form, const unsigned char *in, uint64_t raw, unsigne
 
 bool sparse_decode(const unsigned char *in, uint64_t bytes, unsigned char *out, uint64_t raw,
                    CpuLevel level, Stores stores) noexcept {
-  if (bytes < header_bytes || in[0] > static_cast<uint8_t>(Form::f64) || in[1] > 1 || in[2] != 0 ||
-      in[3] != 0) {
-    return false;
-  }
-  const auto form = static_cast<Form>(in[0]);
-  const Block block(form, raw, level);
-  if (bytes < block.fixed()) return false;
-  const uint64_t nonzeros = load_little<uint32_t>(in + 4), length = bytes - block.fixed();
-  const unsigned char *const bitmaps = in + header_bytes, *const coded = bitmaps + block.bitmaps();
-  if (in[1] != 0) {
-    FxNonzeros values(block);
-    if (!values.open(coded, length, block, nonzeros)) return false;
-    if (!unpack_all(block, values, bitmaps, out, stores)) return false;
-  } else {
-    if (length != nonzeros * block.width) return false;
-    PlainNonzeros values(coded, length, block.width);
-    if (!unpack_all(block, values, bitmaps, out, stores)) return false;
-  }
-  if (block.tail > 0) std::memcpy(out + raw - block.tail, coded + length, block.tail);
-  return true;
+  return decode(in, bytes, out, raw, level, stores, nullptr);
+}
+
+bool sparse_decode_summed(const unsigned char *in, uint64_t bytes, unsigned char *out, uint64_t raw,
+                          CpuLevel level, DecodedSum *sum) noexcept {
+  return decode(in, bytes, out, raw, level, Stores::cached, sum);
 }
 
 uint64_t sparse_estimate(Form form, const unsigned char *in, uint64_t raw) noexcept {

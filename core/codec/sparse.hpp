@@ -23,6 +23,8 @@
 
 namespace weir::codec {
 
+class DecodedSum;
+
 /// The coded bytes; 0 if they are more than `room`.
 uint64_t sparse_encode(Form form, const unsigned char *in, uint64_t raw, unsigned char *out,
                        uint64_t room, CpuLevel level = cpu_level()) noexcept;
@@ -30,6 +32,10 @@ uint64_t sparse_encode(Form form, const unsigned char *in, uint64_t raw, unsigne
 /// False if that is no block of `raw` bytes coded by SPARSE; `out` may then be partly written.
 bool sparse_decode(const unsigned char *in, uint64_t bytes, unsigned char *out, uint64_t raw,
                    CpuLevel level = cpu_level(), Stores stores = Stores::cached) noexcept;
+
+/// The same with cached stores, and all of the block is added to *sum, unless that is nullptr.
+bool sparse_decode_summed(const unsigned char *in, uint64_t bytes, unsigned char *out, uint64_t raw,
+                          CpuLevel level, DecodedSum *sum) noexcept;
 
 /// About what sparse_encode would return with room enough, from a sample alone.
 uint64_t sparse_estimate(Form form, const unsigned char *in, uint64_t raw) noexcept;
