@@ -1,17 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Bitmaps come from squares of 8 by 8 bits, turned over in a register of 64.
+// Packing: how many bits a group needs, and its bitmaps, by SSE2 where there is (every x86-64 has it).
 
 #include "core/codec/bit_planes.hpp"
 
 #include "core/codec/little_endian.hpp"
 #include "core/codec/targets.hpp"
 
+#if WEIR_X86_KERNELS
+#include <emmintrin.h>
+#endif
+
 #include <bit>
 #include <cstring>
 
 namespace weir::codec {
 namespace {
+
+#if WEIR_X86_KERNELS
+
+constexpr uint32_t quarters = bit_group / 16;
+
+inline __m128i quarter(const unsigned char *plane, uint32_t index) noexcept {
+  return _mm_loadu_si128(reinterpret_cast<const __m128i *>(plane + 16 * index));
+}
+
+/// The lowest bits of 64 bytes become that many bitmaps. From the highest on: doubling a byte brings the next to its top.
+void write_bitmaps(const unsigned char *plane, uint32_t bits, unsigned char *out) noexcept {
+  for (uint32_t i = 0; i < quarters; ++i) {
+    __m128i bytes = _mm_slli_epi16(quarter(plane, i), static_cast<int>(8 - bits));
+    for (uint32_t bit = bits; bit-- > 0;) {
+      const auto map = static_cast<uint16_t>(_mm_movemask_epi8(bytes));
+      std::memcpy(out + 8 * bit + 2 * i, &map, sizeof map);
+      bytes = _mm_add_epi8(bytes, bytes);
+    }
+  }
+}
+
+#else
 
 constexpr uint32_t squares = bit_group / 8;
 
@@ -25,7 +51,7 @@ inline uint64_t turned(uint64_t square) noexcept {
   return square ^ swap ^ swap << 28U;
 }
 
-/// The lowest bits of 64 bytes become that many bitmaps.
+/// The lowest bits of 64 bytes become that many bitmaps: squares of 8 by 8 bits, turned over in a register of 64.
 void write_bitmaps(const unsigned char *plane, uint32_t bits, unsigned char *out) noexcept {
   uint64_t rows[squares];
   WEIR_UNROLL
@@ -39,25 +65,14 @@ void write_bitmaps(const unsigned char *plane, uint32_t bits, unsigned char *out
   }
 }
 
-void read_bitmaps(const unsigned char *in, uint32_t bits, unsigned char *plane) noexcept {
-  uint64_t rows[squares] = {};
-  for (uint32_t bit = 0; bit < bits; ++bit) {
-    const auto map = load_little<uint64_t>(in + 8 * bit);
-    WEIR_UNROLL
-    for (uint32_t i = 0; i < squares; ++i) rows[i] |= (map >> (8 * i) & 0xFFU) << (8 * bit);
-  }
-  WEIR_UNROLL
-  for (uint32_t i = 0; i < squares; ++i) store_little(plane + 8 * i, turned(rows[i]));
-}
+#endif
 
 /// All bits that any of the 64 bytes has.
 inline uint32_t bits_in(const unsigned char *plane) noexcept {
+  uint64_t words[bit_group / 8];
+  std::memcpy(words, plane, sizeof words);
   uint64_t any = 0;
-  for (uint32_t i = 0; i < squares; ++i) {
-    uint64_t word;
-    std::memcpy(&word, plane + 8 * i, sizeof word);
-    any |= word;
-  }
+  for (const uint64_t word : words) any |= word;
   any |= any >> 32U;
   any |= any >> 16U;
   any |= any >> 8U;
@@ -85,25 +100,6 @@ uint64_t pack_bits(const unsigned char *planes, uint64_t groups, uint32_t width,
     at += 8 * bits;
   }
   return at;
-}
-
-bool unpack_bits(const unsigned char *in, uint64_t bytes, uint64_t groups, uint32_t width,
-                 unsigned char *planes) noexcept {
-  const uint64_t plane = groups * bit_group;
-  uint64_t at = groups;
-  if (bytes < at) return false;
-  for (uint64_t group = 0; group < groups; ++group) {
-    unsigned char *const to = planes + group * bit_group;
-    const uint32_t whole = in[group] / 8, bits = in[group] % 8;
-    if (in[group] > 8 * width || bytes - at < 8 * uint64_t{in[group]}) return false;
-    for (uint32_t k = 0; k < whole; ++k, at += bit_group)
-      std::memcpy(to + k * plane, in + at, bit_group);
-    uint32_t k = whole;
-    if (bits > 0) read_bitmaps(in + at, bits, to + k++ * plane);
-    at += 8 * bits;
-    for (; k < width; ++k) std::memset(to + k * plane, 0, bit_group);
-  }
-  return at == bytes;
 }
 
 }  // namespace weir::codec

@@ -9,6 +9,8 @@
 //                   per group: byte planes 0 .. bits / 8 - 1; then bits % 8 bitmaps, bit i of the j-th is bit j of byte
 //                   bits / 8 of element i
 //
+// The reverse, to the elements themselves, is packed_kernels.hpp.
+//
 // The same bytes on every processor. Takes no memory, and never touches what is outside of the ranges it is given.
 #pragma once
 
@@ -22,9 +24,5 @@ constexpr uint64_t bit_group = 64;
 /// length; 0: there is no room.
 uint64_t pack_bits(const unsigned char *planes, uint64_t groups, uint32_t width, unsigned char *out,
                    uint64_t room) noexcept;
-
-/// The reverse. False: that is not what so many groups were packed to.
-bool unpack_bits(const unsigned char *in, uint64_t bytes, uint64_t groups, uint32_t width,
-                 unsigned char *planes) noexcept;
 
 }  // namespace weir::codec

@@ -6,7 +6,6 @@
 
 #include "core/codec/checksum.hpp"
 #include "core/codec/elements.hpp"
-#include "core/codec/entropy.hpp"
 #include "core/codec/fx.hpp"
 #include "core/codec/mask.hpp"
 #include "core/codec/narrow.hpp"
@@ -27,7 +26,6 @@ namespace {
 constexpr uint64_t pattern_bytes = 8;
 /// The higher ones are not worth their time on what device memory holds.
 constexpr int zstd_level = 1;
-constexpr uint32_t zstd_price = 8;
 
 // ---- same ----
 
@@ -81,11 +79,10 @@ Decoded decode_raw(const BlockTask &block) noexcept {
 
 // ---- whether looking for what repeats can pay ----
 
-// Before LZ4 or zstd take their time for it. Floats do not repeat, and where another method does well it takes a lot of
+// Before LZ4 takes its time for it. Floats do not repeat, and where another method does well it takes a lot of
 // repeating to do better.
 
 constexpr uint64_t probe_bytes = 8192;
-constexpr uint64_t windows = 8, window = 256;
 constexpr uint64_t spread = 0x9E3779B97F4A7C15U;
 /// Bytes from such a word on that have to be the same.
 constexpr uint64_t run = 32;
@@ -157,15 +154,6 @@ uint64_t encode_zstd(const BlockTask &block) noexcept {
   return ZSTD_isError(length) != 0 ? 0 : length;
 }
 
-/// What LZ4 leaves, coded by how often bytes stand there, is less than zstd comes to as a rule.
-uint64_t weigh_zstd(const BlockTask &block, uint64_t best) noexcept {
-  const uint64_t raw = block.bytes;
-  const uint64_t matched = lz4_estimate(block.in, raw, block.out);
-  const uint64_t least = matched * (entropy_bits(block.in, raw, windows, window) / 8) / raw;
-  const bool hopeless = least + raw * zstd_price / 64 >= best;
-  return hopeless && !repeats(block.in, raw) ? 0 : encode_zstd(block);
-}
-
 Decoded decode_zstd(const BlockTask &block) noexcept {
   const ContextPool<ZSTD_DCtx>::Loan loan(block.contexts.zstd_decoders);
   if (loan.get() == nullptr) return Decoded::no_memory;
@@ -235,41 +223,49 @@ uint64_t encode_planes_quickly(const BlockTask &block) noexcept {
   });
 }
 
-uint64_t weigh_planes_quickly(const BlockTask &block, uint64_t /*best*/) noexcept {
-  const QuickPlan look = quick_plan(block.form, block.in, block.bytes);
+/// Without entropy coding, which is what takes the time: packed differences, or planes that are left away or as they are.
+uint64_t encode_planes_plainly(const BlockTask &block) noexcept {
+  return encode_planned(block, Effort::plain, [&block](PlaneEncoder &) {
+    return quick_plan(block.form, block.in, block.bytes, Effort::plain).plan;
+  });
+}
+
+uint64_t weigh_planes_plainly(const BlockTask &block, uint64_t /*best*/) noexcept {
+  const QuickPlan look = quick_plan(block.form, block.in, block.bytes, Effort::plain);
   return look.bytes + quick_price(look, block.bytes);
 }
 
 Decoded decode_planes(const BlockTask &block) noexcept {
   const ContextPool<PlaneDecoder>::Loan loan(block.contexts.plane_decoders);
   if (loan.get() == nullptr) return Decoded::no_memory;
-  return planes_decode(*loan.get(), block.in, block.bytes, block.out, block.room);
+  return planes_decode(*loan.get(), block.in, block.bytes, block.out, block.room, cpu_level(),
+                       block.sum);
 }
 
 // ---- all of them ----
 
-/// By their numbers, and last the quick way to code one of them.
-constexpr std::array<BlockMethod::Way, method_count> all_ways = {{
-    {MethodId::same, "same", 0, encode_same, decode_same},
-    {MethodId::raw, "raw", 0, encode_raw, decode_raw},
-    {MethodId::lz4, "lz4", 0, encode_lz4, decode_lz4, weigh_lz4},
-    {MethodId::zstd, "zstd", zstd_price, encode_zstd, decode_zstd, weigh_zstd},
-    {MethodId::fx, "fx", 0, encode_floats<fx_encode>, decode_summed_by<fx_decode_summed>,
+/// By their numbers, and last the quicker ways to code one of them: the one by name, and the one that a trial may choose.
+constexpr std::array<BlockMethod::Way, method_count + 1> all_ways = {{
+    {MethodId::same, "same", encode_same, decode_same},
+    {MethodId::raw, "raw", encode_raw, decode_raw},
+    {MethodId::lz4, "lz4", encode_lz4, decode_lz4, weigh_lz4},
+    {MethodId::zstd, "zstd", encode_zstd, decode_zstd},
+    {MethodId::fx, "fx", encode_floats<fx_encode>, decode_summed_by<fx_decode_summed>,
      weigh_floats<fx_estimate>},
-    {MethodId::sparse, "sparse", 0, encode_floats<sparse_encode>,
+    {MethodId::sparse, "sparse", encode_floats<sparse_encode>,
      decode_summed_by<sparse_decode_summed>, weigh_floats<sparse_estimate>},
-    {MethodId::mask, "mask", 0, encode_any<mask_encode>, decode_by<mask_decode>},
-    {MethodId::planes, "planes", 16, encode_planes, decode_planes},
-    {MethodId::narrow, "narrow", 0, encode_any<narrow_encode>, decode_by<narrow_decode>,
+    {MethodId::mask, "mask", encode_any<mask_encode>, decode_by<mask_decode>},
+    {MethodId::planes, "planes", encode_planes, decode_planes},
+    {MethodId::narrow, "narrow", encode_any<narrow_encode>, decode_by<narrow_decode>,
      weigh_narrow},
-    {MethodId::planes, "planes", 0, encode_planes_quickly, decode_planes, weigh_planes_quickly},
+    {MethodId::planes, "planes", encode_planes_quickly, decode_planes},
+    {MethodId::planes, "planes", encode_planes_plainly, decode_planes, weigh_planes_plainly},
 }};
 
-/// The cheapest first. Where time counts that is what a look tells all of; then the others need not always be tried.
-constexpr std::array<MethodId, BlockMethods::tried> quick_candidates = {
-    MethodId::fx,     MethodId::sparse, MethodId::mask, MethodId::narrow,
-    MethodId::planes, MethodId::lz4,    MethodId::zstd};
-constexpr std::array<MethodId, BlockMethods::tried> dense_candidates = {
+/// The cheapest first. Where time counts that is what a look tells all of; then LZ4 need not always be tried.
+constexpr MethodId quick_candidates[] = {MethodId::fx,     MethodId::sparse, MethodId::mask,
+                                         MethodId::narrow, MethodId::planes, MethodId::lz4};
+constexpr MethodId dense_candidates[BlockMethods::most_tried] = {
     MethodId::lz4,  MethodId::fx,   MethodId::sparse, MethodId::narrow,
     MethodId::mask, MethodId::zstd, MethodId::planes};
 
@@ -380,15 +376,22 @@ BlockMethods::BlockMethods(bool decoders_ready) noexcept : contexts_(decoders_re
 }
 
 BlockMethod *BlockMethods::find(MethodId id, Effort effort) noexcept {
-  if (id == MethodId::planes && effort == Effort::quick) return &methods_.back();
+  if (id == MethodId::planes && effort == Effort::quick) return &methods_[method_count - 1];
   for (BlockMethod &method : methods_) {
     if (method.id() == id) return &method;
   }
   return nullptr;
 }
 
-const std::array<MethodId, BlockMethods::tried> &BlockMethods::candidates(Effort effort) noexcept {
-  return effort == Effort::dense ? dense_candidates : quick_candidates;
+std::span<const MethodId> BlockMethods::candidates(Effort effort) noexcept {
+  if (effort == Effort::dense) return dense_candidates;
+  return quick_candidates;
+}
+
+BlockMethod *BlockMethods::candidate(MethodId id, Effort effort) noexcept {
+  const std::span<const MethodId> all = candidates(effort);
+  if (std::find(all.begin(), all.end(), id) == all.end()) return nullptr;
+  return id == MethodId::planes && effort == Effort::quick ? &methods_.back() : find(id, effort);
 }
 
 void BlockMethods::forget() noexcept {

@@ -15,6 +15,7 @@
 #include <atomic>
 #include <array>
 #include <cstdint>
+#include <span>
 
 struct ZSTD_CCtx_s;
 struct ZSTD_DCtx_s;
@@ -36,9 +37,10 @@ enum class MethodId : uint8_t {
 };
 constexpr uint32_t method_count = 10;
 
-/// How much time a page's bytes are worth. quick: near the speed of memory. dense: as few bytes as can be had, at a tenth of
-/// the speed where it has to be tried.
-enum class Effort : uint8_t { quick, dense };
+/// How much time a page's bytes are worth. quick: near the speed of memory, and never less than half of LZ4's on the same bytes,
+/// either way. dense: as few bytes as can be had, at a tenth of the speed where it has to be tried. plain is no effort of a page,
+/// but what quick asks of PLANES: no entropy coding.
+enum class Effort : uint8_t { quick, dense, plain };
 
 enum class Decoded : uint8_t { ok, malformed, no_memory };
 
@@ -131,7 +133,6 @@ class BlockMethod {
   struct Way {
     MethodId id;
     const char *name;
-    uint32_t price;
     uint64_t (*encode)(const BlockTask &block) noexcept;
     Decoded (*decode)(const BlockTask &block) noexcept;
     uint64_t (*weigh)(const BlockTask &block, uint64_t best) noexcept = nullptr;
@@ -142,8 +143,6 @@ class BlockMethod {
 
   MethodId id() const noexcept { return way_->id; }
   const char *name() const noexcept { return way_->name; }
-  /// What its time is worth: 1/64 of the raw bytes it has to save before it is preferred to a method that costs none.
-  uint32_t price() const noexcept { return way_->price; }
 
   /// Codes `raw` bytes into at most `room`; 0: they do not fit, or there is no memory for a context.
   uint64_t encode(const unsigned char *in, uint64_t raw, Form form, unsigned char *out,
@@ -176,16 +175,19 @@ class BlockMethods {
 
   /// nullptr: there is no such method. What encodes with less time also reads what has been made with more.
   BlockMethod *find(MethodId id, Effort effort = Effort::dense) noexcept;
-  /// Those that a trial compares. The others need none.
-  static constexpr uint32_t tried = 7;
-  static const std::array<MethodId, tried> &candidates(Effort effort) noexcept;
+  /// Those that a trial compares; the others need none. Quick ones are none that may take more than twice LZ4's time on the same
+  /// bytes, either way: no entropy coding. What a method is called for by name is not bound by that.
+  static std::span<const MethodId> candidates(Effort effort) noexcept;
+  static constexpr uint32_t most_tried = 7;
+  /// The way a trial's candidate codes; nullptr: it is none.
+  BlockMethod *candidate(MethodId id, Effort effort) noexcept;
   /// Nothing of what was coded so far is kept in the contexts to code with.
   void forget() noexcept;
 
  private:
   MethodContexts contexts_;
-  /// By their numbers: `none` has none, and the last is the second way to code PLANES.
-  std::array<BlockMethod, method_count> methods_;
+  /// By their numbers: `none` has none, and the last two are further ways to code PLANES.
+  std::array<BlockMethod, method_count + 1> methods_;
 };
 
 }  // namespace weir::codec

@@ -210,7 +210,7 @@ struct Codec::Trial {
   static constexpr uint64_t first_parts = 4;  ///< of a region of which nothing is known ...
   static constexpr uint64_t apart = 2;        ///< ... but where time counts, one of so many blocks
   static constexpr uint64_t later_parts = 2;
-  static constexpr size_t most_entrants = BlockMethods::tried + 1;
+  static constexpr size_t most_entrants = BlockMethods::most_tried + 1;
 
   struct Entrant {
     BlockMethod *method;
@@ -253,9 +253,8 @@ struct Codec::Trial {
   }
 };
 
-/// Of the methods that save at least 1/16 of the parts, the one that saves most beyond its price, or none. zstd takes
-/// several times as long as the others both ways, and therefore has to save 1/8 of the raw bytes more; where time does
-/// not count, prices do not either.
+/// Of the candidates that save at least 1/16 of the parts, the one that saves most, or none. Which those are depends on the
+/// effort and on nothing that is measured: the same bytes are coded alike on every machine.
 void Codec::try_methods(Page &page, const CodecPlan &plan) noexcept {
   const bool known = plan.method != 0 || plan.backoff > 0;
   const uint64_t most_parts = known ? Trial::later_parts : Trial::first_parts;
@@ -264,7 +263,7 @@ void Codec::try_methods(Page &page, const CodecPlan &plan) noexcept {
   Trial trial{page, static_cast<uint32_t>(parts)};
   const Form seen = detect(page.in, page.shape.raw).form;
   for (const MethodId id : BlockMethods::candidates(page.effort))
-    trial.enter(methods_.find(id, page.effort), seen);
+    trial.enter(methods_.candidate(id, page.effort), seen);
   // What the owner says is tried beside what is seen: it helps where it is right, and costs nothing where it is wrong.
   if (plan.hint != Form::bytes && plan.hint != seen)
     trial.enter(methods_.find(page.effort == Effort::dense ? MethodId::planes : MethodId::fx),
@@ -282,10 +281,8 @@ void Codec::try_methods(Page &page, const CodecPlan &plan) noexcept {
   for (uint32_t i = 0; i < trial.count; ++i) {
     const Trial::Entrant &entrant = trial.entrants[i];
     const uint64_t coded = entrant.coded.load(std::memory_order_relaxed);
-    const uint64_t saved = raw - coded;
-    const uint64_t price = page.effort == Effort::dense ? 0 : raw * entrant.method->price() / 64;
-    if (coded > paying(raw) || saved <= price || saved - price <= most) continue;
-    most = saved - price;
+    if (coded > paying(raw) || raw - coded <= most) continue;
+    most = raw - coded;
     page.method = entrant.method;
     page.form = entrant.form;
   }
@@ -303,7 +300,7 @@ void Codec::pick(Page &page, CodecPlan *plan) noexcept {
   if (choice_ == CodecChoice::automatic) {
     page.sparse = methods_.find(MethodId::sparse);
     page.fx = methods_.find(MethodId::fx);
-    BlockMethod *known = methods_.find(static_cast<MethodId>(plan->method), page.effort);
+    BlockMethod *known = methods_.candidate(static_cast<MethodId>(plan->method), page.effort);
     if (known == nullptr || plan->age >= trial_period) return try_methods(page, *plan);
     page.method = known;
     return;

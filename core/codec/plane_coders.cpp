@@ -165,7 +165,7 @@ bool PlaneEncoder::encode(const unsigned char *in, uint64_t count, Effort effort
     return true;
   }
   Best best{out, room, PlaneMethod::raw, count};
-  if (entropy_of_all_pays(in, count, effort)) {
+  if (effort != Effort::plain && entropy_of_all_pays(in, count, effort)) {
     const uint64_t length = zstd(huffman_, in, count, out, best.below(count, price_of_coding));
     if (length > 0) best.take(PlaneMethod::huf, out, length);
   }

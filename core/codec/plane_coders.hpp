@@ -30,7 +30,7 @@ struct CodedPlane {
 /// leaves a plane that has but one bit too many: two planes coded instead of one would take twice the time.
 constexpr bool entropy_pays(uint64_t bits, uint64_t count, Effort effort) noexcept {
   const uint64_t worth = effort == Effort::quick ? 7 : 32;
-  return bits < count * 8 - count * 8 / worth;
+  return effort != Effort::plain && bits < count * 8 - count * 8 / worth;
 }
 
 /// Blocks are read so too. They write exactly `count` bytes, or are not `ok`.
@@ -45,7 +45,7 @@ class PlaneEncoder {
   static PlaneEncoder *create() noexcept;
   ~PlaneEncoder();
 
-  /// quick: Huffman codes or nothing. dense: whatever is smallest.
+  /// plain: one value or nothing. quick: Huffman codes too. dense: whatever is smallest.
   /// Codes a plane of 1 byte or more into at most `room`. False: it does not fit, coded or not.
   bool encode(const unsigned char *in, uint64_t count, Effort effort, unsigned char *out,
               uint64_t room, CodedPlane *coded) noexcept;

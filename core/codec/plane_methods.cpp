@@ -6,10 +6,12 @@
 #include "core/codec/plane_methods.hpp"
 
 #include "core/codec/bit_planes.hpp"
+#include "core/codec/checksum.hpp"
 #include "core/codec/elements.hpp"
 #include "core/codec/entropy.hpp"
 #include "core/codec/little_endian.hpp"
 #include "core/codec/nonzero.hpp"
+#include "core/codec/packed_kernels.hpp"
 #include "core/codec/planes.hpp"
 
 #include <algorithm>
@@ -185,20 +187,25 @@ uint64_t packed_encode(PlaneEncoder &encoder, const PlanesPlan &plan, const unsi
   return at + tail;
 }
 
-Decoded packed_decode(PlaneDecoder &decoder, const Reading &reading, const unsigned char *in,
-                      uint64_t bytes, unsigned char *out, uint64_t raw) noexcept {
+/// A piece at a time, which is added to the sum while it is in the nearest cache.
+Decoded packed_decode(const Reading &reading, const unsigned char *in, uint64_t bytes,
+                      unsigned char *out, uint64_t raw, CpuLevel level, DecodedSum *sum) noexcept {
   const uint64_t group = bit_group * reading.layout.width, groups = raw / group;
-  const uint64_t tail = raw % group;
-  const unsigned char *const from = in + planes_header_bytes;
-  if (bytes < planes_header_bytes + tail ||
-      !unpack_bits(from, bytes - planes_header_bytes - tail, groups, reading.layout.width,
-                   decoder.planes()))
-    return Decoded::malformed;
-  const unsigned char *each[max_planes];
-  for (uint32_t k = 0; k < reading.layout.width; ++k)
-    each[k] = decoder.planes() + k * groups * bit_group;
-  join(each, groups * bit_group, reading.layout, out);
-  if (tail > 0) std::memcpy(out + raw - tail, in + bytes - tail, tail);
+  const uint64_t tail = raw % group, whole = DecodedSum::piece / group;
+  if (bytes < planes_header_bytes + groups + tail) return Decoded::malformed;
+  const unsigned char *const bits = in + planes_header_bytes;
+  PackedSource source{bits, bits + groups, in + bytes - tail};
+  const PackedDecode decode = packed_kernels(level).of(reading.layout);
+  for (uint64_t left = groups; left > 0;) {
+    const uint64_t now = std::min(left, whole);
+    if (!decode(source, now, out)) return Decoded::malformed;
+    if (sum != nullptr) sum->add(out, now * group);
+    out += now * group;
+    left -= now;
+  }
+  if (source.at != source.end) return Decoded::malformed;
+  if (tail > 0) std::memcpy(out, source.end, tail);
+  if (sum != nullptr) sum->add(out, tail);
   return Decoded::ok;
 }
 
@@ -263,10 +270,10 @@ uint64_t planes_encode(PlaneEncoder &encoder, const PlanesPlan &plan, Effort eff
 }
 
 Decoded planes_decode(PlaneDecoder &decoder, const unsigned char *in, uint64_t bytes,
-                      unsigned char *out, uint64_t raw) noexcept {
+                      unsigned char *out, uint64_t raw, CpuLevel level, DecodedSum *sum) noexcept {
   Reading reading;
   if (!reading.parse(in, bytes, raw)) return Decoded::malformed;
-  if (reading.plan.packed) return packed_decode(decoder, reading, in, bytes, out, raw);
+  if (reading.plan.packed) return packed_decode(reading, in, bytes, out, raw, level, sum);
   if (reading.elements > 0) {
     const Decoded result = reading.plan.zeros
                                ? reading.with_zeros(decoder, out)

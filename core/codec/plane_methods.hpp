@@ -16,6 +16,7 @@
 // or, packed: no planes, but differences folded and packed, and the bytes behind the last whole group of them
 #pragma once
 
+#include "core/codec/cpu.hpp"
 #include "core/codec/detect.hpp"
 #include "core/codec/form.hpp"
 #include "core/codec/plane_coders.hpp"
@@ -54,11 +55,13 @@ struct QuickPlan {
   uint64_t coded = 0;  ///< how many bytes of planes would be entropy coded: what takes the time
 };
 
-/// What the time is worth that a plan takes beyond FX's, in raw bytes to be saved: as much as zstd's.
+/// What the time is worth that packing takes beyond FX's, in raw bytes to be saved.
 constexpr uint64_t quick_price(const QuickPlan &look, uint64_t raw) noexcept {
-  return look.plan.packed || look.coded > 0 ? raw / 8 : 0;
+  return look.plan.packed ? raw / 16 : 0;
 }
-QuickPlan quick_plan(Form form, const unsigned char *in, uint64_t raw) noexcept;
+/// `effort` is quick, or plain: then planes are of one value or as they are, and differences only those that are quick to sum up.
+QuickPlan quick_plan(Form form, const unsigned char *in, uint64_t raw,
+                     Effort effort = Effort::quick) noexcept;
 
 /// The plan for dense coding of these bytes and of what is like them: what is likely to be smallest, by a sample. Any
 /// plan codes any bytes.
@@ -71,8 +74,10 @@ uint64_t planes_encode(PlaneEncoder &encoder, const PlanesPlan &plan, Effort eff
                        const unsigned char *in, uint64_t raw, unsigned char *out,
                        uint64_t room) noexcept;
 
-/// Writes exactly `raw` bytes, or is `malformed`. Never touches anything outside the two ranges, and takes no memory.
+/// Writes exactly `raw` bytes, or is `malformed`. Never touches anything outside the two ranges, and takes no memory. What is
+/// packed is added to *sum, unless that is nullptr; of other blocks nothing is.
 Decoded planes_decode(PlaneDecoder &decoder, const unsigned char *in, uint64_t bytes,
-                      unsigned char *out, uint64_t raw) noexcept;
+                      unsigned char *out, uint64_t raw, CpuLevel level = cpu_level(),
+                      DecodedSum *sum = nullptr) noexcept;
 
 }  // namespace weir::codec

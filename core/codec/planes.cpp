@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Planes in vectors of 16 bytes, which every 64-bit processor has (SSE2, NEON), and the rest element by element. The
-// bytes of registers are parted into even and odd ones, again and again, until each holds one plane; the reverse zips.
-// The compiler's own vectors, so that one text is right for all. Wider ones would be hidden behind the coding of planes.
+// bytes of registers are zipped until each holds one plane; the reverse zips too.
+// The compiler's own vectors (vectors16.hpp), so that one text is right for all. Wider ones would be hidden behind the coding of planes.
 
 #include "core/codec/planes.hpp"
 
 #include "core/codec/elements.hpp"
+#include "core/codec/targets.hpp"
+#include "core/codec/vectors16.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -81,58 +83,48 @@ void sum_up(unsigned char *bytes, uint64_t count) noexcept {
 
 // ---- 16 elements at a time ----
 
-using Bytes16 = unsigned char __attribute__((vector_size(16)));
-
-template <class Element>
-using Lanes16 [[gnu::vector_size(16)]] = Element;
-
 [[gnu::always_inline]] inline Bytes16 even(Bytes16 a, Bytes16 b) noexcept {
   return __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
 }
 [[gnu::always_inline]] inline Bytes16 odd(Bytes16 a, Bytes16 b) noexcept {
   return __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
 }
-[[gnu::always_inline]] inline Bytes16 zip_low(Bytes16 a, Bytes16 b) noexcept {
-  return __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
-}
-[[gnu::always_inline]] inline Bytes16 zip_high(Bytes16 a, Bytes16 b) noexcept {
-  return __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15,
-                                 31);
+/// Zips registers whose numbers differ in one bit: the highest bit of a byte's place goes to where that bit was, and that bit
+/// becomes the lowest of its place.
+template <uint32_t width, uint32_t bit>
+[[gnu::always_inline]] inline void zip_by(Bytes16 *registers) noexcept {
+  WEIR_UNROLL
+  for (uint32_t i = 0; i < width; ++i) {
+    if ((i & bit) != 0) continue;
+    const Bytes16 a = registers[i], b = registers[i | bit];
+    registers[i] = zip_low(a, b);
+    registers[i | bit] = zip_high(a, b);
+  }
 }
 
-/// `width` registers of elements become `width` registers of a plane each.
+/// `width` registers of elements become `width` registers of a plane each; of wide ones in four steps, after which each bit of
+/// an element's number has gone through the registers' numbers to the bytes' places.
 template <uint32_t width>
 [[gnu::always_inline]] inline void part(Bytes16 *registers) noexcept {
-  if constexpr (width > 1) {
-    Bytes16 evens[width / 2], odds[width / 2];
-    for (uint32_t i = 0; i < width / 2; ++i) {
-      evens[i] = even(registers[2 * i], registers[2 * i + 1]);
-      odds[i] = odd(registers[2 * i], registers[2 * i + 1]);
-    }
-    part<width / 2>(evens);
-    part<width / 2>(odds);
-    for (uint32_t i = 0; i < width / 2; ++i) {
-      registers[2 * i] = evens[i];
-      registers[2 * i + 1] = odds[i];
-    }
+  if constexpr (width == 8) {
+    zip_by<8, 4>(registers);
+    zip_by<8, 2>(registers);
+    zip_by<8, 1>(registers);
+    zip_by<8, 4>(registers);
+  } else if constexpr (width == 4) {
+    zip_by<4, 2>(registers);
+    zip_by<4, 1>(registers);
+    zip_by<4, 2>(registers);
+    zip_by<4, 1>(registers);
+  } else if constexpr (width == 2) {
+    const Bytes16 a = registers[0], b = registers[1];
+    registers[0] = even(a, b);
+    registers[1] = odd(a, b);
   }
 }
-
 template <uint32_t width>
-[[gnu::always_inline]] inline void zip(Bytes16 *registers) noexcept {
-  if constexpr (width > 1) {
-    Bytes16 evens[width / 2], odds[width / 2];
-    for (uint32_t i = 0; i < width / 2; ++i) {
-      evens[i] = registers[2 * i];
-      odds[i] = registers[2 * i + 1];
-    }
-    zip<width / 2>(evens);
-    zip<width / 2>(odds);
-    for (uint32_t i = 0; i < width / 2; ++i) {
-      registers[2 * i] = zip_low(evens[i], odds[i]);
-      registers[2 * i + 1] = zip_high(evens[i], odds[i]);
-    }
-  }
+constexpr uint32_t register_of(uint32_t plane) noexcept {
+  return width == 8 ? (plane & 1U) << 2U | plane >> 1U : plane;
 }
 
 template <class Element, bool rotate>
@@ -158,7 +150,7 @@ void split16(const unsigned char *in, uint64_t first, uint64_t end, uint64_t cou
       registers[k] = reinterpret_cast<Bytes16>(value);
     }
     part<width>(registers);
-    for (uint32_t k = 0; k < width; ++k) std::memcpy(out + k * count + i, &registers[k], 16);
+    for (uint32_t k = 0; k < width; ++k) std::memcpy(out + k * count + i, &registers[register_of<width>(k)], 16);
   }
 }
 

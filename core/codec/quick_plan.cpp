@@ -37,8 +37,15 @@ struct Sample {
     }
   }
 
-  uint8_t stride() const noexcept {
-    return static_cast<uint8_t>(std::min_element(bits + 1, bits + max_stride + 1) - bits);
+  /// Of which differences take the fewest bits. plain: only where sums go on alike in each 16 bytes, which the wide kernels
+  /// (packed_avx2.cpp) are made for; others take three times as long.
+  uint8_t stride(uint32_t width, Effort effort) const noexcept {
+    uint8_t best = 1;
+    for (uint8_t apart = 2; apart <= max_stride; ++apart) {
+      if (effort == Effort::plain && 16 % (width * apart) != 0) continue;
+      if (bits[apart] < bits[best]) best = apart;
+    }
+    return best;
   }
 
  private:
@@ -86,7 +93,8 @@ void add_bitmap(const Sample &sample, uint64_t count, QuickPlan *result) noexcep
 }
 
 /// What a plan without differences would come to for `count` elements.
-QuickPlan estimate(const Sample &sample, uint64_t count, const PlanesPlan &plan) noexcept {
+QuickPlan estimate(const Sample &sample, uint64_t count, const PlanesPlan &plan,
+                   Effort effort) noexcept {
   const PlaneLayout layout = plan.layout();
   unsigned char bitmap[bitmap_bytes(most)], nonzeros[most * max_planes + sparse_reach];
   unsigned char planes[most * max_planes];
@@ -102,10 +110,15 @@ QuickPlan estimate(const Sample &sample, uint64_t count, const PlanesPlan &plan)
   split(from, kept, layout, planes);
   const uint64_t elements = count * kept / sample.elements;
   for (uint32_t k = 0; k < layout.width; ++k) {
+    if (effort == Effort::plain) {  // one value, or as it is
+      const unsigned char *const plane = planes + k * kept;
+      result.bytes += std::memcmp(plane, plane + 1, kept - 1) == 0 ? 1 : elements;
+      continue;
+    }
     ByteCounts counts{};
     count_bytes(planes + k * kept, kept, &counts);
     const uint64_t bits = huffman_bits(counts) >> 16U;
-    const bool pays = entropy_pays(bits, kept, Effort::quick);
+    const bool pays = entropy_pays(bits, kept, effort);
     result.bytes += pays ? elements * bits / kept / 8 : elements;
     result.coded += pays && bits > 0 ? elements : 0;
   }
@@ -115,19 +128,20 @@ QuickPlan estimate(const Sample &sample, uint64_t count, const PlanesPlan &plan)
 }  // namespace
 
 /// Differences and what is of one sign are not rotated: there the lowest bit is better left what it is.
-QuickPlan quick_plan(Form form, const unsigned char *in, uint64_t raw) noexcept {
+QuickPlan quick_plan(Form form, const unsigned char *in, uint64_t raw, Effort effort) noexcept {
   const uint32_t width = element_bytes(form);
   const uint64_t count = std::min(raw, max_block_bytes) / width;
   const Sample sample(in, count, width);
   const uint64_t positive = sample.elements - sample.negative;
   const bool one_sign = std::min(sample.negative, positive) < sample.elements / 32;
-  QuickPlan best = estimate(sample, count, {form, one_sign, false, 0});
-  if (sample.zeros > sample.elements / 8) {
-    const QuickPlan other = estimate(sample, count, {form, one_sign, true, 0});
+  QuickPlan best = estimate(sample, count, {form, one_sign, false, 0}, effort);
+  // Without entropy coding SPARSE does better.
+  if (effort != Effort::plain && sample.zeros > sample.elements / 8) {
+    const QuickPlan other = estimate(sample, count, {form, one_sign, true, 0}, effort);
     if (other.bytes < best.bytes) best = other;
   }
   if (sample.packed == 0) return best;
-  const uint8_t stride = sample.stride();
+  const uint8_t stride = sample.stride(width, effort);
   const uint64_t groups = count / bit_group, tail = raw - groups * bit_group * width;
   const uint64_t packed =
       planes_header_bytes + groups + sample.bits[stride] * groups * 8 / sample.packed + tail;

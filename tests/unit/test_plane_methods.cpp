@@ -7,6 +7,7 @@
 // Must be reproducible: seeds are fixed.
 
 #include "core/codec/plane_methods.hpp"
+#include "tests/unit/coded_block.hpp"
 #include "tests/unit/plane_data.hpp"
 #include "tests/unit/refusing_zstd.hpp"
 
@@ -42,7 +43,18 @@ struct Coders {
     Guarded source(coded), target(raw, false);
     const Decoded result = planes_decode(*decoder, source.data(), coded.size(), target.data(), raw);
     out->assign(target.data(), target.data() + raw);
+    const bool packed = !coded.empty() && (coded[0] & 0x20U) != 0;
+    if (packed) check_levels(source.data(), coded.size(), raw, result, *out);
     return result;
+  }
+  /// What is packed has loops of each level's own: all say the same and make the same bytes.
+  void check_levels(const unsigned char *coded, size_t length, size_t raw, Decoded expected,
+                    const Bytes &bytes) {
+    for (const CpuLevel level : levels_here()) {
+      Guarded target(raw, false);
+      assert_true(planes_decode(*decoder, coded, length, target.data(), raw, level) == expected);
+      if (expected == Decoded::ok && raw > 0) assert_memory_equal(target.data(), bytes.data(), raw);
+    }
   }
   Bytes check(const Bytes &in, const PlanesPlan &plan, Effort effort) {
     // A bitmap may come on top of everything.
