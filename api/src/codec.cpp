@@ -137,12 +137,12 @@ weir_result weir_compressed_info_get(const void *blob, uint64_t blob_bytes,
   BlobShape shape{0, false};
   if (Status valid = read(blob, blob_bytes, &shape); !valid) return valid.code();
   weir_compressed_info full = WEIR_COMPRESSED_INFO_INIT;
-  full.version = BlobShape::version;
   full.raw_bytes = shape.raw;
   full.block_bytes = BlobShape::block_bytes;
   full.blocks = shape.blocks();
   full.checksums = shape.sums ? 1 : 0;
   const auto *bytes = static_cast<const unsigned char *>(blob);
+  full.version = bytes[4];
   uint64_t end = shape.payload_at();
   for (uint64_t i = 0; i < shape.blocks(); ++i) {
     const auto entry = weir::codec::load_little<uint64_t>(bytes + shape.entry_at(i));

@@ -81,6 +81,10 @@ inline uint32_t bits_in(const unsigned char *plane) noexcept {
 
 }  // namespace
 
+void pack_bitmaps(const unsigned char *plane, uint32_t bits, unsigned char *out) noexcept {
+  write_bitmaps(plane, bits, out);
+}
+
 uint64_t pack_bits(const unsigned char *planes, uint64_t groups, uint32_t width, unsigned char *out,
                    uint64_t room) noexcept {
   const uint64_t plane = groups * bit_group;

@@ -25,4 +25,7 @@ constexpr uint64_t bit_group = 64;
 uint64_t pack_bits(const unsigned char *planes, uint64_t groups, uint32_t width, unsigned char *out,
                    uint64_t room) noexcept;
 
+/// `bits` bitmaps of 64 bytes, none of which has others: bit i of the j-th is bit j of byte i.
+void pack_bitmaps(const unsigned char *plane, uint32_t bits, unsigned char *out) noexcept;
+
 }  // namespace weir::codec

@@ -4,7 +4,7 @@
 // together, with the version. All numbers are little-endian whatever the machine, and are accessed byte by byte.
 //
 //    0  u8[4] magic, "WEIR"
-//    4  u8    version, 2
+//    4  u8    version, 3
 //    5  u8    log2 of the raw bytes of a block, 18 (the last block has what is left)
 //    6  u8    flags: bit 0, there are checksums
 //    7  u8    0
@@ -26,7 +26,9 @@ namespace weir::codec {
 /// Where the parts of a blob of so many raw bytes lie.
 struct BlobShape {
   static constexpr unsigned char magic[4] = {'W', 'E', 'I', 'R'};
-  static constexpr unsigned char version = 2;
+  static constexpr unsigned char version = 3;  ///< what is written
+  static constexpr unsigned char oldest_version =
+      2;  ///< what is read: it lacks some blocks of FX, and has no others
   static constexpr unsigned char block_shift = 18;
   static constexpr unsigned char with_sums = 1;  ///< the flag
   static constexpr uint64_t block_bytes = uint64_t{1} << block_shift;
@@ -76,8 +78,9 @@ struct BlobShape {
   /// What is wrong with the fixed part of the header, or nullptr: then *shape is that of the blob, whose table lies in it.
   static const char *read(const unsigned char *blob, uint64_t bytes, BlobShape *shape) noexcept {
     if (bytes < header_bytes) return "it is shorter than its header";
-    if (!std::equal(magic, magic + sizeof magic, blob) || blob[4] != version)
-      return "it does not start as one of version 2 does";
+    if (!std::equal(magic, magic + sizeof magic, blob) || blob[4] < oldest_version ||
+        blob[4] > version)
+      return "it does not start as one of version 2 or 3 does";
     if (blob[5] != block_shift) return "its blocks have another size";
     if ((blob[6] & ~with_sums) != 0 || blob[7] != 0 || load_little<uint32_t>(blob + 20) != 0)
       return "it has flags that are not known";

@@ -256,8 +256,7 @@ constexpr std::array<BlockMethod::Way, method_count + 1> all_ways = {{
      decode_summed_by<sparse_decode_summed>, weigh_floats<sparse_estimate>},
     {MethodId::mask, "mask", encode_any<mask_encode>, decode_by<mask_decode>},
     {MethodId::planes, "planes", encode_planes, decode_planes},
-    {MethodId::narrow, "narrow", encode_any<narrow_encode>, decode_by<narrow_decode>,
-     weigh_narrow},
+    {MethodId::narrow, "narrow", encode_any<narrow_encode>, decode_by<narrow_decode>, weigh_narrow},
     {MethodId::planes, "planes", encode_planes_quickly, decode_planes},
     {MethodId::planes, "planes", encode_planes_plainly, decode_planes, weigh_planes_plainly},
 }};

@@ -445,17 +445,12 @@ struct Codec::Reading {
     unsigned char *to = out + BlobShape::start(index);
     BlockMethod *method = methods.find(method_id(index));
     const uint64_t coded = shape.from(blob, index + 1) - start;
-    Decoded result = Decoded::ok;
-    if (shape.sums) {
-      DecodedSum sum;
-      result = method->decode(blob + start, coded, to, length, &sum);
-      if (result == Decoded::ok &&
-          sum.of(to, length) != load_little<uint64_t>(blob + shape.sum_at(index)))
-        result = Decoded::malformed;
-    } else {
-      result = method->decode(blob + start, coded, to, length);
-    }
+    DecodedSum sum;
+    Decoded result = method->decode(blob + start, coded, to, length, shape.sums ? &sum : nullptr);
     if (secret) clear_stack();
+    if (result == Decoded::ok && shape.sums &&
+        sum.of(to, length) != load_little<uint64_t>(blob + shape.sum_at(index)))
+      result = Decoded::malformed;
     if (result == Decoded::ok) return;
     worst.store(static_cast<uint8_t>(result), std::memory_order_relaxed);
     where.store(index, std::memory_order_relaxed);

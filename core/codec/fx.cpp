@@ -5,6 +5,7 @@
 #include "core/codec/fx.hpp"
 
 #include "core/codec/checksum.hpp"
+#include "core/codec/fx_doubles.hpp"
 #include "core/codec/fx_stream.hpp"
 
 #include <algorithm>
@@ -24,6 +25,7 @@ FxWindow window_of(Form form, const unsigned char *in, uint64_t raw) noexcept {
 
 uint64_t fx_encode(Form form, const unsigned char *in, uint64_t raw, unsigned char *out,
                    uint64_t room, CpuLevel level) noexcept {
+  if (form == Form::f64) return fx_encode_doubles(in, raw, out, room, level);
   if (!fx_supports(form)) return 0;
   FxWriter writer(form, window_of(form, in, raw), raw, out, room, level);
   const FxShape &shape = writer.shape();
@@ -33,8 +35,9 @@ uint64_t fx_encode(Form form, const unsigned char *in, uint64_t raw, unsigned ch
 
 bool fx_decode(const unsigned char *in, uint64_t bytes, unsigned char *out, uint64_t raw,
                CpuLevel level, Stores stores) noexcept {
+  if (fx_of_doubles(in, bytes)) return fx_decode_doubles(in, bytes, out, raw, level, nullptr);
   FxReader reader;
-  if (!reader.open(in, bytes, raw, level)) return false;
+  if (!reader.open(in, bytes, raw, level) || !fx_supports(reader.shape().form)) return false;
   const FxShape &shape = reader.shape();
   return reader.get(out, shape.groups, stores) && reader.finish(out + raw - shape.tail);
 }
@@ -42,8 +45,9 @@ bool fx_decode(const unsigned char *in, uint64_t bytes, unsigned char *out, uint
 bool fx_decode_summed(const unsigned char *in, uint64_t bytes, unsigned char *out, uint64_t raw,
                       CpuLevel level, DecodedSum *sum) noexcept {
   if (sum == nullptr) return fx_decode(in, bytes, out, raw, level);
+  if (fx_of_doubles(in, bytes)) return fx_decode_doubles(in, bytes, out, raw, level, sum);
   FxReader reader;
-  if (!reader.open(in, bytes, raw, level)) return false;
+  if (!reader.open(in, bytes, raw, level) || !fx_supports(reader.shape().form)) return false;
   const FxShape &shape = reader.shape();
   const uint64_t group = fx_group * element_bytes(shape.form), whole = DecodedSum::piece / group;
   for (uint64_t left = shape.groups; left > 0;) {
@@ -59,6 +63,7 @@ bool fx_decode_summed(const unsigned char *in, uint64_t bytes, unsigned char *ou
 }
 
 uint64_t fx_estimate(Form form, const unsigned char *in, uint64_t raw) noexcept {
+  if (form == Form::f64) return fx_estimate_doubles(in, raw);
   if (!fx_supports(form)) return 0;
   const FxShape shape(form, raw);
   return fx_header_bytes + shape.tail +

@@ -5,16 +5,16 @@
 // and mantissa stay as they are. Where all have one sign it stays on top instead, and is coded with the exponent. No entropy coding and no variable length but the escapes', so it runs near memory's
 // speed. Every length is taken: what is no whole group of 64 elements is stored as it is.
 //
-// A coded block:
+// A coded block, but one of f64 (fx_doubles.hpp):
 //    0  u8   form: f16, bf16 or f32
 //    1  u8   k
 //    2  u8   base, the first exponent of the window; the window ends within the form's exponents
-//    3  u8   0: elements are rotated; 1: they are not
+//    3  u8   bit 0: elements are not rotated; bit 1: escapes are coded, in their turn, as a block of FX of bytes
 //    4  u32  number of escapes, little-endian
 //    8       planes low, middle, bitmaps (fx_kernels.hpp), escapes, and the raw bytes behind the last whole group
 //
 // The same bytes give the same block at every level. Never touches a byte outside the ranges it is given, whatever is
-// in them. No state, any thread; some KiB of stack.
+// in them. No state, any thread; some 45 KiB of stack.
 #pragma once
 
 #include "core/codec/cpu.hpp"
@@ -26,7 +26,7 @@ namespace weir::codec {
 
 class DecodedSum;
 
-/// The coded bytes; 0 if they are more than `room`, or FX has no such form (bytes, f64). The window comes from a sample
+/// The coded bytes; 0 if they are more than `room`, or FX has no such form (bytes), or cannot code these doubles. The window comes from a sample
 /// of the block, which is the whole of a small one.
 uint64_t fx_encode(Form form, const unsigned char *in, uint64_t raw, unsigned char *out,
                    uint64_t room, CpuLevel level = cpu_level()) noexcept;
@@ -39,7 +39,7 @@ bool fx_decode(const unsigned char *in, uint64_t bytes, unsigned char *out, uint
 bool fx_decode_summed(const unsigned char *in, uint64_t bytes, unsigned char *out, uint64_t raw,
                       CpuLevel level, DecodedSum *sum) noexcept;
 
-/// About what fx_encode would return with room enough, from its sample alone. 0: FX has no such form.
+/// About what fx_encode would return with room enough, from its sample alone. 0: as of fx_encode.
 uint64_t fx_estimate(Form form, const unsigned char *in, uint64_t raw) noexcept;
 
 }  // namespace weir::codec

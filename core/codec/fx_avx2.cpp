@@ -96,7 +96,9 @@ inline __m256i load_bitmaps(const unsigned char *from, uint32_t *any) {
 template <Form form, bool rotated>
 inline __m256i split(const unsigned char *in, const FxTarget &to, uint32_t half) {
   constexpr int by = rotated ? 1 : 0;
-  if constexpr (form == Form::f32) {
+  if constexpr (form == Form::bytes) {
+    return load(in);
+  } else if constexpr (form == Form::f32) {
     const __m256i a = rotate_32<by>(load(in)), b = rotate_32<by>(load(in + 32)),
                   c = rotate_32<by>(load(in + 64)), d = rotate_32<by>(load(in + 96));
     store(to.low + 64 * half, low_words(a, b));
@@ -117,7 +119,9 @@ inline __m256i split(const unsigned char *in, const FxTarget &to, uint32_t half)
 template <Form form, bool rotated>
 inline void join(const FxSource &from, uint32_t half, __m256i exponents, unsigned char *out,
                  bool streaming) {
-  if constexpr (form == Form::f32) {
+  if constexpr (form == Form::bytes) {
+    store(out, exponents, streaming);
+  } else if constexpr (form == Form::f32) {
     const __m256i middle = cross(load(from.middle + 32 * half)), top = cross(exponents);
     const __m256i high[2] = {_mm256_unpacklo_epi8(middle, top), _mm256_unpackhi_epi8(middle, top)};
     WEIR_UNROLL

@@ -84,7 +84,9 @@ template <Form form, bool rotated>
 inline __m512i split(const unsigned char *in, FxTarget &to) {
   constexpr int by = rotated ? 1 : 0;
   __m512i exponents;
-  if constexpr (form == Form::f32) {
+  if constexpr (form == Form::bytes) {
+    exponents = load(in);
+  } else if constexpr (form == Form::f32) {
     __m512i high[2];
     WEIR_UNROLL
     for (uint32_t half = 0; half < 2; ++half) {
@@ -111,7 +113,9 @@ inline __m512i split(const unsigned char *in, FxTarget &to) {
 
 template <Form form, bool rotated>
 inline void join(FxSource &from, __m512i exponents, unsigned char *out, bool streaming) {
-  if constexpr (form == Form::f32) {
+  if constexpr (form == Form::bytes) {
+    store(out, exponents, streaming);
+  } else if constexpr (form == Form::f32) {
     const __m512i middle = load(from.middle);
     const __m512i high[2] = {pick_bytes(middle, first_bytes, exponents),
                              pick_bytes(middle, last_bytes, exponents)};

@@ -13,6 +13,8 @@
 //    bitmaps  the exponent's code, k bitmaps a group: bit i of the j-th, a little-endian 64-bit word, is bit j of
 //             element i's code. Code 0: the exponent is the next of the escapes; else it is base + code - 1
 //    escapes  exponents, a byte each
+//
+// Bytes are a form too, whose exponent is all of the element: nothing is left for low and middle. Escapes are coded so again.
 #pragma once
 
 #include "core/codec/cpu.hpp"
@@ -32,7 +34,9 @@ constexpr uint64_t fx_escape_reach = fx_call_groups * fx_group + 64;
 constexpr bool fx_supports(Form form) {
   return form == Form::f16 || form == Form::bf16 || form == Form::f32;
 }
-constexpr uint32_t fx_low_bytes(Form form) { return form == Form::f32 ? 128 : 64; }
+constexpr uint32_t fx_low_bytes(Form form) {
+  return form == Form::bytes ? 0 : form == Form::f32 ? 128 : 64;
+}
 constexpr uint32_t fx_middle_bytes(Form form) {
   return form == Form::f32 ? 64 : form == Form::f16 ? 24 : 0;
 }
@@ -60,13 +64,13 @@ struct FxCoder {
 };
 
 struct FxKernels {
-  static constexpr uint32_t kinds = 3 * 2 * fx_most_bits;
+  static constexpr uint32_t kinds = 4 * 2 * fx_most_bits;
 
   FxCoder coders[kinds];
   void (*fence)() noexcept;
 
   const FxCoder &coder(Form form, bool rotated, uint32_t k) const {
-    const uint32_t row = 2 * (static_cast<uint32_t>(form) - 1) + (rotated ? 1 : 0);
+    const uint32_t row = 2 * static_cast<uint32_t>(form) + (rotated ? 1 : 0);
     return coders[row * fx_most_bits + k - 1];
   }
 };
@@ -77,7 +81,7 @@ constexpr FxKernels fx_table(void (*fence)() noexcept) {
   return [fence]<uint32_t... i>(std::integer_sequence<uint32_t, i...>) {
     constexpr auto coder = []<uint32_t at>() {
       constexpr uint32_t row = at / fx_most_bits, k = at % fx_most_bits + 1;
-      using Of = Code<static_cast<Form>(row / 2 + 1), row % 2 != 0, k>;
+      using Of = Code<static_cast<Form>(row / 2), row % 2 != 0, k>;
       return FxCoder{Of::encode, Of::decode};
     };
     return FxKernels{{coder.template operator()<i>()...}, fence};

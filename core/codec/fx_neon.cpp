@@ -114,7 +114,9 @@ template <Form form, bool rotated>
 inline void split(const unsigned char *in, FxTarget &to, uint8x16_t (&exponents)[parts]) {
   WEIR_UNROLL
   for (uint32_t i = 0; i < parts; ++i) {
-    if constexpr (form == Form::f32)
+    if constexpr (form == Form::bytes)
+      exponents[i] = load(in + lanes * i);
+    else if constexpr (form == Form::f32)
       exponents[i] = split_32<rotated>(in + 64 * i, to.low + 32 * i, to.middle + 16 * i);
     else
       exponents[i] = split_16<rotated>(in + 32 * i, to.low + 16 * i);
@@ -159,7 +161,9 @@ inline void join(FxSource &from, const uint8x16_t (&exponents)[parts], unsigned 
   if constexpr (form == Form::f16) load_bitmaps<3>(from.middle, middle);
   WEIR_UNROLL
   for (uint32_t i = 0; i < parts; ++i) {
-    if constexpr (form == Form::f32)
+    if constexpr (form == Form::bytes)
+      vst1q_u8(out + lanes * i, exponents[i]);
+    else if constexpr (form == Form::f32)
       join_32<rotated>(from.low + 32 * i, from.middle + 16 * i, exponents[i], out + 64 * i);
     else if constexpr (form == Form::f16)
       join_16<rotated>(from.low + 16 * i, vorrq_u8(vshlq_n_u8(exponents[i], 3), middle[i]),

@@ -58,7 +58,9 @@ uint64_t load_bitmaps(const unsigned char *from, unsigned char *codes) {
 /// Takes 64 elements apart: low and middle to their planes, the exponents to `exponents`.
 template <Form form, bool rotated>
 void split(const unsigned char *in, FxTarget &to, unsigned char *exponents) {
-  if constexpr (form == Form::f32) {
+  if constexpr (form == Form::bytes) {
+    __builtin_memcpy(exponents, in, fx_group);
+  } else if constexpr (form == Form::f32) {
     for (uint32_t i = 0; i < fx_group; ++i) {
       const auto bits = load_little<uint32_t>(in + 4 * i);
       const uint32_t word = rotated ? bits << 1U | bits >> 31U : bits;
@@ -84,7 +86,9 @@ void split(const unsigned char *in, FxTarget &to, unsigned char *exponents) {
 
 template <Form form, bool rotated>
 void join(FxSource &from, const unsigned char *exponents, unsigned char *out) {
-  if constexpr (form == Form::f32) {
+  if constexpr (form == Form::bytes) {
+    __builtin_memcpy(out, exponents, fx_group);
+  } else if constexpr (form == Form::f32) {
     for (uint32_t i = 0; i < fx_group; ++i) {
       const uint32_t word = load_little<uint16_t>(from.low + 2 * i) |
                             static_cast<uint32_t>(from.middle[i]) << 16U |

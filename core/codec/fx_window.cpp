@@ -24,7 +24,9 @@ void FxCensus::add(Form form, const unsigned char *in, uint64_t elements) noexce
     for (; i < elements; ++i) ++counts_[0][exponent(i)];
   };
   // The upper half of a float is a bf16.
-  if (form == Form::f16)
+  if (form == Form::bytes)
+    count([in](uint64_t i) { return uint32_t{in[i]}; });
+  else if (form == Form::f16)
     count([in](uint64_t i) { return load_little<uint16_t>(in + 2 * i) >> 10U; });
   else if (form == Form::bf16)
     count([in](uint64_t i) { return load_little<uint16_t>(in + 2 * i) >> 7U; });
@@ -79,6 +81,7 @@ FxWindow FxCensus::best(Form form) const noexcept {
   FxWindow best;
   uint64_t bits = UINT64_MAX;
   try_windows(exponents, largest, true, &bits, &best);
+  if (form == Form::bytes) return best;
   // A window has one sign only, and more escapes than one of eight are never worth the bit that is saved.
   if (std::min(negative, sampled - negative) > sampled / 8) return best;
   for (uint32_t i = 0; i < end; ++i)

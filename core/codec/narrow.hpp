@@ -13,7 +13,7 @@
 //            the raw bytes behind the last whole element
 //
 // The same bytes give the same block at every level. Never touches a byte outside the ranges it is given, whatever is
-// in them. No state, any thread; some 60 KiB of stack. Rounding wants the processor to round to nearest, as it does by default.
+// in them. No state, any thread; some 80 KiB of stack. Rounding wants the processor to round to nearest, as it does by default.
 #pragma once
 
 #include "core/codec/cpu.hpp"

@@ -16,14 +16,12 @@
 #include <utility>
 
 WEIR_TARGET_BEGIN_AVX2
+#include "core/codec/lanes_avx2.hpp"
 #include "core/codec/packed_loops.hpp"
 
 namespace weir::codec {
 namespace {
 
-inline __m256i load(const unsigned char *from) {
-  return _mm256_loadu_si256(reinterpret_cast<const __m256i *>(from));
-}
 inline __m256i of_both(__m128i lane) { return _mm256_broadcastsi128_si256(lane); }
 
 template <uint32_t width>
@@ -49,19 +47,9 @@ template <uint32_t width>
     return _mm256_xor_si256(_mm256_srli_epi32(value, 1),
                             _mm256_srai_epi32(_mm256_slli_epi32(value, 31), 31));
   } else {
-    return _mm256_xor_si256(
-        _mm256_srli_epi64(value, 1),
-        _mm256_sub_epi64(zero, _mm256_and_si256(value, _mm256_set1_epi64x(1))));
+    return _mm256_xor_si256(_mm256_srli_epi64(value, 1),
+                            _mm256_sub_epi64(zero, _mm256_and_si256(value, _mm256_set1_epi64x(1))));
   }
-}
-
-template <uint32_t width>
-[[gnu::always_inline]] inline __m256i rotated_right(__m256i value) {
-  if constexpr (width == 2)
-    return _mm256_or_si256(_mm256_srli_epi16(value, 1), _mm256_slli_epi16(value, 15));
-  if constexpr (width == 4)
-    return _mm256_or_si256(_mm256_srli_epi32(value, 1), _mm256_slli_epi32(value, 31));
-  return _mm256_or_si256(_mm256_srli_epi64(value, 1), _mm256_slli_epi64(value, 63));
 }
 
 /// The last `period` bytes of each lane, again and again.
@@ -84,42 +72,30 @@ template <uint32_t width, uint32_t period>
   return value;
 }
 
-/// Registers of a plane each to registers of elements, in each lane.
-template <uint32_t width>
-[[gnu::always_inline]] inline void zip_lanes(__m256i *registers) {
-  if constexpr (width > 1) {
-    __m256i evens[width / 2], odds[width / 2];
-    WEIR_UNROLL
-    for (uint32_t i = 0; i < width / 2; ++i) {
-      evens[i] = registers[2 * i];
-      odds[i] = registers[2 * i + 1];
-    }
-    zip_lanes<width / 2>(evens);
-    zip_lanes<width / 2>(odds);
-    WEIR_UNROLL
-    for (uint32_t i = 0; i < width / 2; ++i) {
-      registers[2 * i] = _mm256_unpacklo_epi8(evens[i], odds[i]);
-      registers[2 * i + 1] = _mm256_unpackhi_epi8(evens[i], odds[i]);
-    }
-  }
+template <uint32_t bits>
+[[gnu::always_inline]] inline void spread(const unsigned char *in, unsigned char *plane) {
+  _mm256_store_si256(reinterpret_cast<__m256i *>(plane), spread_bits<bits>(in));
+  _mm256_store_si256(reinterpret_cast<__m256i *>(plane + 32), spread_bits<bits>(in + 4));
 }
-
-/// 32 bytes of a plane from as many bits of each bitmap.
-[[gnu::always_inline]] inline void spread_half(const unsigned char *in, uint32_t bits,
-                                               unsigned char *plane) {
-  const __m256i byte_of =
-      _mm256_setr_epi64x(0, 0x0101010101010101, 0x0202020202020202, 0x0303030303030303);
-  const __m256i bit_of = _mm256_set1_epi64x(static_cast<long long>(0x8040201008040201));
-  __m256i codes = _mm256_setzero_si256();
-  // From the highest on, each doubles what is there; a set bit is -1.
-  for (uint32_t bit = bits; bit-- > 0;) {
-    int map;
-    memcpy(&map, in + 8 * bit, sizeof map);
-    const __m256i apart = _mm256_shuffle_epi8(_mm256_set1_epi32(map), byte_of);
-    const __m256i set = _mm256_cmpeq_epi8(_mm256_and_si256(apart, bit_of), bit_of);
-    codes = _mm256_sub_epi8(_mm256_add_epi8(codes, codes), set);
+/// One jump that may be foreseen wrongly, instead of several: groups differ in their bits.
+[[gnu::always_inline]] inline void spread_any(const unsigned char *in, uint32_t bits,
+                                              unsigned char *plane) {
+  switch (bits) {
+    case 1:
+      return spread<1>(in, plane);
+    case 2:
+      return spread<2>(in, plane);
+    case 3:
+      return spread<3>(in, plane);
+    case 4:
+      return spread<4>(in, plane);
+    case 5:
+      return spread<5>(in, plane);
+    case 6:
+      return spread<6>(in, plane);
+    default:
+      return spread<7>(in, plane);
   }
-  _mm256_store_si256(reinterpret_cast<__m256i *>(plane), codes);
 }
 
 template <uint32_t width, uint32_t stride, bool rotate>
@@ -141,15 +117,13 @@ struct InLanes {
     }
     const __m256i last = going_on_in_lanes<period>(words[width - 1]);
     // The lower lane goes on with what was before, the upper one with that and the lower one's sum.
-    const __m256i moved = sum_of<width>(of_both(carry), _mm256_permute2x128_si256(last, last, 0x08));
+    const __m256i moved =
+        sum_of<width>(of_both(carry), _mm256_permute2x128_si256(last, last, 0x08));
     WEIR_UNROLL
     for (uint32_t k = 0; k < width; ++k) {
       __m256i word = sum_of<width>(words[k], moved);
       if constexpr (rotate) word = rotated_right<width>(word);
-      unsigned char *const to = out + from * width + 16 * k;
-      _mm_storeu_si128(reinterpret_cast<__m128i *>(to), _mm256_castsi256_si128(word));
-      _mm_storeu_si128(reinterpret_cast<__m128i *>(to + 16 * width),
-                       _mm256_extracti128_si256(word, 1));
+      store_lanes(word, out + from * width + 16 * k, 16 * width);
     }
     return _mm256_extracti128_si256(sum_of<width>(moved, last), 1);
   }
@@ -162,13 +136,13 @@ struct InLanes {
     carry = _mm256_castsi256_si128(going_on_in_lanes<period>(of_both(carry)));
     for (; groups > 0; --groups, out += group * width) {
       const uint32_t all = *counts++, whole = all / 8, bits = all % 8;
-      if (all > 8 * width || static_cast<uint64_t>(source.end - at) < 8 * uint64_t{all}) return false;
+      if (all > 8 * width || static_cast<uint64_t>(source.end - at) < 8 * uint64_t{all})
+        return false;
       const unsigned char *planes[width];
       WEIR_UNROLL
       for (uint32_t k = 0; k < width; ++k) planes[k] = k < whole ? at + group * k : nothing;
       if (bits > 0) {
-        spread_half(at + group * whole, bits, bitmaps);
-        spread_half(at + group * whole + 4, bits, bitmaps + 32);
+        spread_any(at + group * whole, bits, bitmaps);
         planes[whole] = bitmaps;
       }
       at += 8 * all;

@@ -16,8 +16,8 @@ namespace weir::codec {
 
 /// Where the next group is, and what the differences are added to.
 struct PackedSource {
-  const unsigned char *bits;     ///< of each group from the next on
-  const unsigned char *at, *end; ///< the groups' bytes, and their end
+  const unsigned char *bits;      ///< of each group from the next on
+  const unsigned char *at, *end;  ///< the groups' bytes, and their end
   /// The last 32 bytes of the words so far, before they were rotated; zeros before the first.
   alignas(16) unsigned char before[32] = {};
 };

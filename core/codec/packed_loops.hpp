@@ -35,8 +35,8 @@ struct Word<2> {
 template <uint32_t by>
 [[gnu::always_inline]] inline Bytes16 moved_up(Bytes16 value) noexcept {
   return [value]<int... i>(Indices<i...>) {
-    return __builtin_shufflevector(Bytes16{}, value,
-                                   (i < static_cast<int>(by) ? i : 16 + i - static_cast<int>(by))...);
+    return __builtin_shufflevector(
+        Bytes16{}, value, (i < static_cast<int>(by) ? i : 16 + i - static_cast<int>(by))...);
   }
   (Sixteen());
 }
@@ -113,7 +113,8 @@ struct Packed {
     memcpy(&near, source.before + 16, 16);
     for (; groups > 0; --groups, out += group * width) {
       const uint32_t all = *source.bits++, whole = all / 8, bits = all % 8;
-      if (all > 8 * width || static_cast<uint64_t>(source.end - at) < 8 * uint64_t{all}) return false;
+      if (all > 8 * width || static_cast<uint64_t>(source.end - at) < 8 * uint64_t{all})
+        return false;
       const unsigned char *planes[width];
       for (uint32_t k = 0; k < width; ++k) planes[k] = k < whole ? at + group * k : nothing;
       if (bits > 0) {
@@ -152,7 +153,7 @@ template <uint32_t... i>
 constexpr PackedKernels packed_table(std::integer_sequence<uint32_t, i...>) {
   constexpr auto decoder = []<uint32_t at>() {
     constexpr uint32_t width = at / 2 / max_stride, stride = at / 2 % max_stride + 1;
-    return Packed<typename Word<width>::Type, stride, at % 2 != 0 && width != 0>::decode;
+    return Packed < typename Word<width>::Type, stride, at % 2 != 0 && width != 0 > ::decode;
   };
   return {{decoder.template operator()<i>()...}};
 }

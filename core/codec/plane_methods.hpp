@@ -59,7 +59,8 @@ struct QuickPlan {
 constexpr uint64_t quick_price(const QuickPlan &look, uint64_t raw) noexcept {
   return look.plan.packed ? raw / 16 : 0;
 }
-/// `effort` is quick, or plain: then planes are of one value or as they are, and differences only those that are quick to sum up.
+/// `effort` is quick, or plain: then planes are of one value or as they are, and differences only
+/// those that are quick to sum up, none of bytes.
 QuickPlan quick_plan(Form form, const unsigned char *in, uint64_t raw,
                      Effort effort = Effort::quick) noexcept;
 

@@ -150,7 +150,8 @@ void split16(const unsigned char *in, uint64_t first, uint64_t end, uint64_t cou
       registers[k] = reinterpret_cast<Bytes16>(value);
     }
     part<width>(registers);
-    for (uint32_t k = 0; k < width; ++k) std::memcpy(out + k * count + i, &registers[register_of<width>(k)], 16);
+    for (uint32_t k = 0; k < width; ++k)
+      std::memcpy(out + k * count + i, &registers[register_of<width>(k)], 16);
   }
 }
 

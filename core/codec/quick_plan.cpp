@@ -140,7 +140,8 @@ QuickPlan quick_plan(Form form, const unsigned char *in, uint64_t raw, Effort ef
     const QuickPlan other = estimate(sample, count, {form, one_sign, true, 0}, effort);
     if (other.bytes < best.bytes) best = other;
   }
-  if (sample.packed == 0) return best;
+  // Bytes are put together at a third of LZ4's speed: a group of them is too little for what it takes to find its bits.
+  if (sample.packed == 0 || (effort == Effort::plain && width == 1)) return best;
   const uint8_t stride = sample.stride(width, effort);
   const uint64_t groups = count / bit_group, tail = raw - groups * bit_group * width;
   const uint64_t packed =

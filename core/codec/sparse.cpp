@@ -157,7 +157,7 @@ class FxNonzeros {
             uint64_t nonzeros) noexcept {
     if (!reader_.open(in, bytes, nonzeros * width_, block.level)) return false;
     groups_left_ = reader_.shape().groups;
-    return reader_.shape().form == block.form;
+    return fx_supports(block.form) && reader_.shape().form == block.form;
   }
 
   const unsigned char *take(uint64_t count) noexcept {

@@ -13,7 +13,7 @@
 //            the nonzeros, and the raw bytes behind the last whole 64 elements
 //
 // The same bytes give the same block at every level. Never touches a byte outside the ranges it is given, whatever is
-// in them. No state, any thread; some 25 KiB of stack.
+// in them. No state, any thread; some 45 KiB of stack.
 #pragma once
 
 #include "core/codec/cpu.hpp"

@@ -101,7 +101,7 @@ void check_info(const Bytes &blob, uint64_t raw, bool sums) {
   weir_compressed_info info = WEIR_COMPRESSED_INFO_INIT;
   ok(weir_compressed_info_get(blob.data(), blob.size(), &info));
   assert_int_equal(info.struct_size, sizeof info);
-  assert_int_equal(info.version, 2);
+  assert_int_equal(info.version, 3);
   assert_int_equal(info.raw_bytes, raw);
   assert_int_equal(info.block_bytes, block);
   assert_int_equal(info.blocks, (raw + block - 1) / block);

@@ -37,12 +37,13 @@ enum class Kind {
   zeroed_bf16,
   narrow_bf16,
   smooth,
-  widened
+  widened,
+  doubles
 };
-constexpr Kind all_kinds[] = {Kind::zeros,  Kind::pattern,     Kind::odd_pattern, Kind::random,
-                              Kind::text,   Kind::bf16,        Kind::half_text,   Kind::sparse,
-                              Kind::mask,   Kind::zeroed_bf16, Kind::narrow_bf16, Kind::smooth,
-                              Kind::widened};
+constexpr Kind all_kinds[] = {Kind::zeros,   Kind::pattern,     Kind::odd_pattern, Kind::random,
+                              Kind::text,    Kind::bf16,        Kind::half_text,   Kind::sparse,
+                              Kind::mask,    Kind::zeroed_bf16, Kind::narrow_bf16, Kind::smooth,
+                              Kind::widened, Kind::doubles};
 
 inline void fill_text(unsigned char *out, uint64_t count, std::mt19937_64 &random) {
   static const char *const words[] = {"granule ",    "buffer ",      "lease ",
@@ -126,6 +127,14 @@ inline Bytes make_bytes(Kind kind, uint64_t count, uint64_t seed = 1) {
       Bytes halves(count / 2 + 2);
       fill_bf16(halves.data(), halves.size() / 2 * 2, random);
       for (uint64_t i = 0; i < count; ++i) bytes[i] = i % 4 < 2 ? 0 : halves[i / 4 * 2 + i % 4 - 2];
+      break;
+    }
+    case Kind::doubles: {
+      std::normal_distribution<double> normal(0.0, 1.0);
+      for (uint64_t at = 0; at + 8 <= count; at += 8) {
+        const double value = normal(random);
+        std::memcpy(&bytes[at], &value, sizeof value);
+      }
       break;
     }
     case Kind::zeroed_bf16:

@@ -58,6 +58,8 @@ std::vector<Sample> samples() {
   add("zstd", CodecChoice::zstd, make_bytes(Kind::text, 4096));
   add("zstd of floats", CodecChoice::zstd, make_bytes(Kind::bf16, 4096));
   add("fx", CodecChoice::fx, make_bytes(Kind::bf16, 4097));
+  add("fx, escapes coded", CodecChoice::fx, make_bytes(Kind::bf16, 9001));
+  add("fx of doubles", CodecChoice::fx, make_bytes(Kind::doubles, 4103));
   add("sparse", CodecChoice::sparse, make_bytes(Kind::sparse, 4099));
   add("mask", CodecChoice::mask, make_bytes(Kind::mask, 4099));
   add("planes", CodecChoice::planes, make_bytes(Kind::bf16, 4097));
@@ -118,6 +120,7 @@ void header_fields(void **) {
     for (size_t at = 0; at < header + 8; ++at) {
       for (unsigned value = 0; value < 256; ++value) {
         if (value == sample.blob[at]) continue;
+        if (at == 4 && value == 2) continue;  // the version before, of which any block may be
         Bytes changed(sample.blob);
         changed[at] = static_cast<unsigned char>(value);
         expect_corrupt(codec, changed, sample.raw, sample.name);

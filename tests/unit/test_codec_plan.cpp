@@ -160,6 +160,45 @@ void not_only_floats(void **) {
   assert_int_equal(copies.plan.method, lz4);
 }
 
+/// With little time no method is chosen that may take more than twice LZ4's, however much it would save: no zstd, and of PLANES
+/// nothing that is entropy coded.
+void never_slow(void **) {
+  std::vector<Bytes> pages;
+  for (const Kind kind : all_kinds) pages.push_back(make_bytes(kind, 4 * block));
+  std::mt19937_64 random(5);
+  std::normal_distribution<float> normal(0.0F, 12.0F);
+  Bytes weights(4 * block), numbers(4 * block, 0), nibbles(4 * block);
+  for (unsigned char &byte : weights)
+    byte = static_cast<unsigned char>(static_cast<int>(normal(random)));
+  for (uint64_t at = 0; at < numbers.size(); at += 4) numbers[at] = weights[at];
+  for (uint64_t at = 0; at < nibbles.size(); ++at)
+    nibbles[at] = static_cast<unsigned char>((weights[at] >> 2U & 15U) | weights[at ^ 1U] << 4U);
+  pages.insert(pages.end(), {weights, numbers, nibbles});
+  for (const Bytes &page : pages) {
+    Rig rig;
+    const Bytes blob = encode(rig.codec, page, true, &rig.plan);
+    check_decodes(rig.codec, blob, page);
+    const weir::codec::BlobShape shape{page.size(), false};
+    for (uint64_t i = 0; i < shape.blocks(); ++i) {
+      const MethodId id = methods_of(blob)[i];
+      assert_true(id != MethodId::zstd);
+      if (id != MethodId::planes) continue;
+      const unsigned char *const coded = &blob[shape.from(blob.data(), i)];
+      for (uint32_t k = 0; (coded[0] & 0x20U) == 0 && k < coded[2]; ++k)
+        assert_true(coded[3 + 4 * k + 3] <= 1);  // as it is, or one value
+    }
+  }
+  // What only entropy coding makes smaller stays as it is, after a look.
+  for (const Bytes &page : {weights, nibbles}) {
+    Rig rig;
+    assert_int_equal(rig.page(page), 0);
+  }
+  // Bytes of text are LZ4's, though zstd would make them smaller.
+  Rig text;
+  text.page(make_bytes(Kind::text, 2 * block));
+  assert_int_equal(text.plan.method, lz4);
+}
+
 /// The pages at which something was tried, out of so many: the others are passed over without a look at the methods.
 std::vector<int> trials(Rig &rig, const Bytes &page, int pages) {
   std::vector<int> at;
@@ -313,6 +352,7 @@ int main() {
       cmocka_unit_test(hints),
       cmocka_unit_test(dense),
       cmocka_unit_test(not_only_floats),
+      cmocka_unit_test(never_slow),
       cmocka_unit_test(back_off),
       cmocka_unit_test(little_gain),
       cmocka_unit_test(zeros_among_noise),

@@ -236,6 +236,19 @@ void quick_plans(void **) {
     const size_t length = check(smooth_numbers(Form::f32, block, stride), Form::f32, expected);
     assert_true(length * 18 < block * 10);
   }
+  // Without entropy coding: differences that are quick to sum up, and planes of one value or as they are.
+  for (const Form form : {Form::bytes, Form::bf16, Form::f32, Form::f64}) {
+    for (uint8_t stride = 1; stride <= 4; ++stride) {
+      const Bytes in = smooth_numbers(form, block, stride);
+      const QuickPlan found = quick_plan(form, in.data(), in.size(), Effort::plain);
+      if (found.plan.packed) assert_int_equal(16 % (element_bytes(form) * found.plan.stride), 0);
+      if (form == Form::bytes) assert_false(found.plan.packed);
+      assert_int_equal(found.coded, 0);
+      const Bytes coded = coders.check(in, found.plan, Effort::plain);
+      for (size_t k = 0; !found.plan.packed && k < coded[2]; ++k)
+        assert_true(coded[3 + 4 * k + 3] <= static_cast<uint8_t>(PlaneMethod::same));
+    }
+  }
   // Short blocks too, down to those that have nothing to look at.
   for (const size_t length : {size_t{0}, size_t{1}, size_t{7}, size_t{255}, size_t{5000}}) {
     for (const Form form : all_forms) {
