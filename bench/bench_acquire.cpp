@@ -103,6 +103,34 @@ void sets() {
   }
 }
 
+/// Resident buffers leased as announced, one an operation, against the same not announced.
+void announced() {
+  constexpr int operations = 20000;
+  Rig rig("host.memory=64M;host.granule=2M", resident_pool(), 32 * mib);
+  const weir_buffer buffer = resident_buffer(rig, 2 * mib);
+  const weir_use use = WEIR_USE(buffer, WEIR_READ);
+  weir_operation operation = WEIR_OPERATION_INIT;
+  operation.uses = &use;
+  operation.use_count = 1;
+  const std::vector<weir_operation> all(operations, operation);
+  const auto lease_all = [&] {
+    const double start = now_ns();
+    for (int i = 0; i < operations; ++i) rig.touch(buffer, WEIR_READ);
+    return (now_ns() - start) / operations;
+  };
+  const Pair pair = interleave(
+      repetitions,
+      [&] {
+        WEIR_BENCH_TRY(weir_announce(rig.pool(), rig.stream(), all.data(), all.size(), 0));
+        return lease_all();
+      },
+      lease_all);
+  Json("acquire_announced")
+      .pair("announced_ns", "lease_ns", pair)
+      .text("goal", "ratio <= 2")
+      .print();
+}
+
 /// Hits on one device of a pool of eight, its first or its last, against the same in a pool of one; and on the last of a buffer
 /// whose home is the first. Rounds are short and many, so that what else runs on the machine spoils some and not the median.
 void many_devices() {
@@ -314,6 +342,7 @@ int main(int argc, char **argv) {
   const auto wanted = [&](const char *name) { return argc < 2 || std::strcmp(argv[1], name) == 0; };
   if (wanted("mutex")) against_mutex();
   if (wanted("sets")) sets();
+  if (wanted("announced")) announced();
   if (wanted("devices")) many_devices();
   if (wanted("threads")) {
     two_threads("neighbours", 0);

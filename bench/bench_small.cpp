@@ -3,8 +3,8 @@
 // What small memory costs: weir_malloc and weir_free, and a buffer's life of create, lease, release and destroy, beside the
 // disjoint pool of UMF (libumf.so, from PyPI's `umf`: its path as WEIR_UMF or where the loader finds it; without it there is
 // no ratio, and the line says so). Nothing here waits, so times are the thread's own of a CPU: of a busy machine's, the longer
-// of two would be lengthened more. Then how full a budget becomes before the first refusal, and whether every second hole is
-// found again.
+// of two would be lengthened more. Then what a miss costs where thousands share a page, how full a budget becomes before the first
+// refusal, and whether every second hole is found again.
 //
 // Must never judge: it exits 0 whatever the numbers are, and 1 only if a call fails.
 
@@ -257,6 +257,39 @@ void utilisation(bool buffers, uint64_t budget) {
   while (!live.empty()) drop();
 }
 
+/// Buffers of 256 bytes on twice the pages that the device has, one a page leased in turn, against as many buffers of a page: each lease
+/// is a miss, which moves a page of as many bytes. What it costs beside that is looking for what is to leave.
+void misses() {
+  constexpr uint64_t page = 2 * mib;
+  constexpr size_t pages = 64, each = page / 256;
+  weir_pool_desc desc = small_pool();
+  desc.page_size = desc.large_page_size = page;
+  desc.host_budget = pages * page + 64 * mib;
+  Rig small("host.memory=256M;host.granule=2M;host.granule_large=0", desc, pages / 2 * page);
+  Rig large("host.memory=256M;host.granule=2M;host.granule_large=0", desc, pages / 2 * page);
+  std::vector<weir_buffer> tenants, whole;
+  for (size_t i = 0; i < pages * each; ++i) tenants.push_back(small.add_buffer(256));
+  for (const weir_buffer buffer : tenants) (void)small.touch(buffer, WEIR_DISCARD_WRITE);
+  for (size_t i = 0; i < pages; ++i) whole.push_back(large.add_buffer(page));
+  for (const weir_buffer buffer : whole) (void)large.touch(buffer, WEIR_DISCARD_WRITE);
+  const auto turn = [](Rig &rig, const std::vector<weir_buffer> &buffers, size_t step) {
+    const double start = cpu_ns();
+    for (size_t i = 0; i < pages; ++i) (void)rig.touch(buffers[i * step], WEIR_READ);
+    rig.synchronize();
+    return (cpu_ns() - start) / pages;
+  };
+  (void)turn(small, tenants, each);
+  (void)turn(large, whole, 1);
+  const Pair pair = interleave(
+      repetitions, [&] { return turn(small, tenants, each); },
+      [&] { return turn(large, whole, 1); });
+  Json("small_miss")
+      .count("buffers_a_page", each)
+      .pair("small_ns", "page_ns", pair)
+      .text("goal", "ratio <= 2")
+      .print();
+}
+
 /// Of every second freed, how many fit again.
 void holes(uint64_t bytes) {
   Rig rig(options, small_pool(), 320 * mib);
@@ -302,6 +335,7 @@ int main() {
       churns("create, lease, release, destroy", buffers, umf, largest, "ratio <= 8");
     }
   }
+  misses();
   for (const bool buffers : {false, true}) utilisation(buffers, 320 * mib);
   for (const uint64_t bytes : {kib, 64 * kib, 768 * kib}) holes(bytes);
   return 0;

@@ -204,6 +204,43 @@ void a_set_is_one_operation_to_who_learns(void **) {
   scene.close();
 }
 
+/// Announced operations are granted the same way, and each is over then: what no further one uses leaves by its age.
+void an_announced_operation_that_hits_is_over(void **) {
+  for (const size_t size : {1, 3}) {
+    Setup setup;
+    setup.device_pages = 6;
+    Scene scene(setup, 6);
+    World &world = scene.world;
+    scene.use(3, WEIR_READ);  // a record gets its room
+    std::vector<weir_use> first = scene.uses(size, WEIR_READ);
+    std::vector<weir_operation> operations(2, WEIR_OPERATION_INIT);
+    for (weir_operation &operation : operations) {
+      operation.uses = first.data();
+      operation.use_count = size;
+    }
+    ok(weir_announce(world.pool, world.streams[0], operations.data(), operations.size(), 0));
+    const uint64_t hits = world.stats().hits;
+    scene.use(size, WEIR_READ);
+    scene.use(size, WEIR_READ);
+    assert_int_equal(world.stats().hits, hits + 2 * size);
+    for (size_t i = size; i < 6; ++i) {  // later, and not announced
+      weir_lease lease = nullptr;
+      ok(world.acquire(scene.buffers[i], WEIR_READ, &lease));
+      ok(weir_release(lease, world.streams[0]));
+    }
+    // What was announced goes first.
+    weir_buffer fresh = world.buffer(page_bytes);
+    weir_lease lease = nullptr;
+    ok(world.acquire(fresh, WEIR_DISCARD_WRITE, &lease));
+    ok(weir_release(lease, world.streams[0]));
+    assert_int_equal(query(world, scene.buffers[0]).device_bytes, 0);
+    for (size_t i = size; i < 6; ++i)
+      assert_int_equal(query(world, scene.buffers[i]).device_bytes, page_bytes);
+    ok(weir_buffer_destroy(world.pool, fresh));
+    scene.close();
+  }
+}
+
 }  // namespace
 
 int main() {
@@ -214,6 +251,7 @@ int main() {
       cmocka_unit_test(a_refused_set_leaves_nothing),
       cmocka_unit_test(a_buffer_may_be_in_a_set_twice),
       cmocka_unit_test(a_set_is_one_operation_to_who_learns),
+      cmocka_unit_test(an_announced_operation_that_hits_is_over),
   };
   return cmocka_run_group_tests(tests, nullptr, nullptr);
 }
