@@ -69,11 +69,11 @@ class LruWindow final : public Policy {
 
   uint64_t choose(const Wanted &wanted, std::pmr::vector<PageRef> *victims) override {
     // Whatever may be needed is had before the first entry is taken out: none is lost where there is no memory. What is disposable may
-    // come back to either list.
+    // be found to be idle, and come back.
     candidates_.reserve(max_candidates);
     const size_t disposable = idle_.pages.size() + loans_.pages.size();
-    for (List *list : {&idle_, &loans_})
-      if (list->pages.capacity() < disposable) list->pages.reserve(disposable + disposable / 8);
+    if (!loans_.pages.empty() && idle_.pages.capacity() < disposable)
+      idle_.pages.reserve(disposable + disposable / 8);
     const bool no_more = wanted.disposable_only || wanted.given_up_only;
     const bool owned = wanted.dead_before == UINT64_MAX && !no_more;
     AgeHeap &pages = owned && wanted.client != UINT32_MAX ? heap_of(wanted.client) : pages_;
@@ -284,11 +284,7 @@ class LruWindow final : public Policy {
         pages.push(Entry::of(entry.ref(), info.last_use));
         continue;
       }
-      // Known twice, as two entries of one tick that come one after the other.
-      const Entry *before = !candidates_.empty() ? &candidates_.back().entry
-                            : last_taken_        ? &*last_taken_
-                                                 : nullptr;
-      if (before != nullptr && same_page(*before, entry)) continue;
+      if (known_twice(entry)) continue;
       // The oldest are not those that are used last any more: more are worth a look.
       if (info.foreseen != UINT64_MAX) compared = max_candidates;
       candidates_.push_back(Scored{entry, score(info, view_.now()), info.bytes, info.rough});
@@ -321,6 +317,12 @@ class LruWindow final : public Policy {
     if (allowed(info, wanted)) return true;
     pages.park(entry);
     return false;
+  }
+  /// As two entries of one tick, which come one after the other: a client's heap and the other leave such to each other.
+  bool known_twice(const Entry &entry) const noexcept {
+    if (of_client_.empty()) return false;
+    if (!candidates_.empty()) return same_page(candidates_.back().entry, entry);
+    return last_taken_ && same_page(*last_taken_, entry);
   }
   static bool same_page(const Entry &a, const Entry &b) noexcept {
     return a.region == b.region && a.page == b.page && a.generation == b.generation;

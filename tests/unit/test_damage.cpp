@@ -282,6 +282,7 @@ void a_malformed_blob_from_storage(void **) {
     uint64_t failures = 0;
     for (const int mask : {1, 0x80, 0xff}) {
       for (const uint64_t at : {0U, 1U, 2U, 4U, 8U, 17U}) {
+        if (at == 4 && mask == 1) continue;  // the version, which would be 2: that is read as well
         damage.mask.store(mask);
         damage.at.store(at);
         damage.reads.store(1);
