@@ -114,9 +114,9 @@ void announced() {
   operation.use_count = 1;
   const std::vector<weir_operation> all(operations, operation);
   const auto lease_all = [&] {
-    const double start = now_ns();
+    const double start = cpu_ns();
     for (int i = 0; i < operations; ++i) rig.touch(buffer, WEIR_READ);
-    return (now_ns() - start) / operations;
+    return (cpu_ns() - start) / operations;
   };
   const Pair pair = interleave(
       repetitions,

@@ -30,6 +30,7 @@ void Membership::in_parts(Releasable &lock, page::PlaceIndex::Sets sets, Visit &
     looked = 0;
     rest(lock);
   }
+  if (looked != 0) rest(lock);  // the caller goes on to another walk
 }
 
 void Membership::close_hits(Releasable &lock, const PoolDevice &device) {

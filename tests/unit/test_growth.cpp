@@ -21,7 +21,7 @@ struct Scene {
   uint64_t regions;  ///< at least
 
   explicit Scene(uint64_t size, weir_device home)
-      : world(setup()), regions(size < page_bytes ? count * size / page_bytes : count) {
+      : world(setup()), regions(size < page_bytes ? 1 : count) {
     for (uint32_t i = 0; i < count; ++i) buffers.push_back(world.buffer(size, home));
   }
   static Setup setup() {

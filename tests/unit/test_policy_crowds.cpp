@@ -157,8 +157,8 @@ void no_page_is_chosen_twice(void **) {
 
 /// A client that ends leaves nothing: its pages are gone, and others come.
 void nothing_is_kept_of_clients_that_are_gone(void **) {
-  Site site;
   CountingMemory memory{std::pmr::new_delete_resource()};
+  Site site;
   site.policy = make_policy("lru-window", site.pages, &memory);
   constexpr uint32_t pages = 256;
   uint64_t most = 0;
@@ -176,8 +176,8 @@ void nothing_is_kept_of_clients_that_are_gone(void **) {
 
 /// However many clients have a heap of their own, and where but one of them goes on.
 void pages_of_one_client_that_come_and_go_take_no_more_memory(void **) {
-  Site site;
   CountingMemory memory{std::pmr::new_delete_resource()};
+  Site site;
   site.policy = make_policy("lru-window", site.pages, &memory);
   uint32_t next = 0;
   const auto come_of = [&](uint32_t client) {
