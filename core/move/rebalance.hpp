@@ -47,8 +47,8 @@ class Rebalancer {
     uint16_t generation;
   };
   static constexpr size_t most_regions = 4096;
-  static constexpr uint64_t most_records =
-      4096;  ///< no further region is looked at after so many, of regions and pages
+  /// After so many records, of regions and of pages, it drops the lock once.
+  static constexpr uint64_t most_records = 4096;
   static constexpr uint64_t look_ns = 1'000'000'000;
 
   /// Its bytes are in HOST or below, and nowhere else.

@@ -336,8 +336,8 @@ class LruWindow final : public Policy {
   List idle_, loans_;  ///< what nobody owns any more; what is a neighbour's
   size_t looks_ = 0;   ///< left of Wanted::most_looks
   size_t passed_ = 0;  ///< by this look, as in use
-  std::optional<Entry>
-      last_taken_;  ///< the newest that the last round of this look saw, if it was taken
+  /// The newest page that the last round of this look saw, if it was taken.
+  std::optional<Entry> last_taken_;
   std::pmr::vector<Scored> candidates_;
 };
 

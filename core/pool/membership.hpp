@@ -82,8 +82,8 @@ class Membership {
   static constexpr uint64_t most_records = 4096;
   /// Others may have the lock for a moment.
   void rest(Releasable &lock) WEIR_HELD;
-  /// visit(region) for those in the sets, which says how many records it has looked at. Those that come meanwhile may be left out. Others may have had the lock since
-  /// the last.
+  /// visit(region) for those in the sets; it returns how many records it has looked at. Regions that come meanwhile may be left out.
+  /// When this returns other threads may have had the lock since the last visit.
   template <class Visit>
   void in_parts(Releasable &lock, page::PlaceIndex::Sets sets, Visit &&visit) WEIR_HELD;
   /// Of what is at home on the device, which is leaving.
