@@ -4,9 +4,9 @@
 // pool does what it is asked for, and nobody calls the removal off any more once what is at home there is on its way elsewhere.
 
 #include "tests/unit/neighbours.hpp"
+#include "tests/unit/parts.hpp"
 
 #include <cstring>
-#include <memory>
 #include <string>
 
 namespace {
@@ -37,36 +37,47 @@ struct Scene {
   }
 };
 
-/// Counts the moments at which others may have the lock.
-class Parts {
+/// Device 1 is being removed by another thread, which stands where it has let go of the lock for the time numbered `at`.
+class Removal {
  public:
-  explicit Parts(World &world) : points_(engine_of(world).points) {
-    points_.listen(&Parts::arrive, this);
+  Removal(Scene &scene, uint32_t at)
+      : gate_(scene.world.pool, "remove.part"), leaver_([&scene, this] {
+          const weir_result result = scene.leave();
+          over_ = true;
+          return result;
+        }) {
+    for (uint32_t i = 0; i < at; ++i) {
+      arrive();
+      gate_.next("remove.part");
+    }
+    arrive();
   }
-  ~Parts() { points_.leave(this); }
-  Parts(const Parts &) = delete;
-  Parts &operator=(const Parts &) = delete;
-  uint32_t count() const { return count_.load(); }
+  /// False: it was over before.
+  bool stands() { return gate_.standing(); }
+  weir_result finish() {
+    gate_.open();
+    return leaver_.join();
+  }
 
  private:
-  static void arrive(void *user, const char *point) {
-    if (std::string_view(point) == "remove.part") ++static_cast<Parts *>(user)->count_;
+  void arrive() {
+    while (!gate_.standing() && !over_) std::this_thread::yield();
   }
-  weir::SeqPoints &points_;
-  std::atomic<uint32_t> count_{0};
+
+  std::atomic<bool> over_{false};
+  Gate gate_;
+  Task leaver_;
 };
 
 /// Once for every 4096 records, in each of the walks: hits are closed, homes are moved, and all regions forget the device.
 void others_have_the_lock_in_between(void **) {
   for (const uint64_t size : {page_bytes, uint64_t{256}}) {
     Scene scene(size);
-    uint32_t parts = 0;
     {
-      Parts counted(scene.world);
+      Parts parts(scene.world, "remove.part");
       ok(scene.leave());
-      parts = counted.count();
+      assert_in_range(parts.take(), size == page_bytes ? 10 : 3, size == page_bytes ? 10 : 12);
     }
-    assert_in_range(parts, size == page_bytes ? 8 : 3, 12);
     scene.close(size);
   }
 }
@@ -79,19 +90,8 @@ void the_pool_goes_on_in_between(void **) {
     World &world = scene.world;
     bool reached = true;
     {
-      auto gate = std::make_unique<Gate>(world.pool, "remove.part");
-      std::atomic<bool> over{false};
-      Task leaver([&] {
-        const weir_result result = scene.leave();
-        over = true;
-        return result;
-      });
-      for (uint32_t i = 0; i < at; ++i) {
-        while (!gate->standing() && !over) std::this_thread::yield();
-        gate->next("remove.part");
-      }
-      while (!gate->standing() && !over) std::this_thread::yield();
-      reached = gate->standing();
+      Removal removal(scene, at);
+      reached = removal.stands();
       if (reached) {
         // One is used on the other device, one goes, some come; the device itself is given nothing.
         world.fill(scene.buffers[100], page_bytes, 200, 0);
@@ -120,8 +120,7 @@ void the_pool_goes_on_in_between(void **) {
         world.fill(scene.small[at], 256, 300 + at, 0);
         ++moments;
       }
-      gate->open();
-      ok(leaver.join());
+      ok(removal.finish());
     }
     if (reached) {
       world.check(scene.buffers[100], page_bytes, 200, 0);
@@ -145,19 +144,8 @@ void it_is_called_off_until_it_is_empty(void **) {
     uint32_t state = 0;
     std::string words;
     {
-      auto gate = std::make_unique<Gate>(world.pool, "remove.part");
-      std::atomic<bool> over{false};
-      Task leaver([&] {
-        const weir_result result = scene.leave();
-        over = true;
-        return result;
-      });
-      for (uint32_t i = 0; i < at; ++i) {
-        while (!gate->standing() && !over) std::this_thread::yield();
-        gate->next("remove.part");
-      }
-      while (!gate->standing() && !over) std::this_thread::yield();
-      reached = gate->standing();
+      Removal removal(scene, at);
+      reached = removal.stands();
       if (reached) {
         weir_pool_device_stats stats = WEIR_POOL_DEVICE_STATS_INIT;
         ok(weir_pool_device_stats_get(world.pool, 1, &stats));
@@ -166,8 +154,7 @@ void it_is_called_off_until_it_is_empty(void **) {
         said = weir_pool_cancel_remove(world.pool, 1);
         if (said != WEIR_SUCCESS) words = weir_last_error();
       }
-      gate->open();
-      left = leaver.join();
+      left = removal.finish();
     }
     if (reached && said == WEIR_SUCCESS) {
       expect_result(WEIR_ERROR_CANCELLED, left);

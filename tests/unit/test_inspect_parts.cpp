@@ -9,29 +9,11 @@
 
 #include "tests/unit/gate.hpp"
 #include "tests/unit/interleaving.hpp"
+#include "tests/unit/parts.hpp"
 
 namespace {
 
 using namespace weir::test;
-
-/// Counts how often a walk has let go of the lock.
-class Parts {
- public:
-  explicit Parts(World &world) : points_(engine_of(world).points) {
-    points_.listen(&Parts::arrive, this);
-  }
-  ~Parts() { points_.leave(this); }
-  Parts(const Parts &) = delete;
-  Parts &operator=(const Parts &) = delete;
-  uint32_t take() { return count_.exchange(0); }
-
- private:
-  static void arrive(void *user, const char *point) {
-    if (std::string_view(point) == "inspect.part") ++static_cast<Parts *>(user)->count_;
-  }
-  weir::SeqPoints &points_;
-  std::atomic<uint32_t> count_{0};
-};
 
 weir_buffer make(World &world, uint64_t size, uint64_t tag) {
   weir_buffer_desc desc = WEIR_BUFFER_DESC_INIT;
@@ -62,7 +44,7 @@ void nobody_waits_for_more_than_a_part(void **) {
     World world({.device_pages = 8});
     for (uint32_t i = 0; i < each.buffers; ++i) make(world, each.pages * page_bytes, i);
     {
-      Parts parts(world);
+      Parts parts(world, "inspect.part");
       const auto document = nlohmann::json::parse(snapshot(world.pool));
       assert_int_equal(document["buffers"].size(), each.buffers);
       assert_int_equal(parts.take(), 2 * each.parts);  // its length was asked for first
