@@ -198,7 +198,9 @@ void a_lease_that_ends_in_between_is_noticed(void **) {
   {
     Gate gate(world.pool, "remove.part");
     Task leaver([&] { return weir_pool_remove_device(world.pool, 1, WEIR_INFINITE); });
-    gate.await();
+    gate.await();  // hits are closed
+    gate.next("remove.part");
+    gate.await();  // all pages have been looked at, and the one that is there is leased
     ok(weir_release(remote, world.streams[0]));
     gate.open();
     ok(leaver.join());
