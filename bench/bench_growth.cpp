@@ -12,6 +12,9 @@
 
 #include "common.hpp"
 
+#include <weir/backend.h>
+
+#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -23,6 +26,8 @@
 #if defined(__GLIBC__)
 #include <malloc.h>
 #endif
+
+extern "C" const weir_backend_table *weir_host_backend_query(uint32_t abi_major);
 
 namespace {
 
@@ -162,15 +167,19 @@ class World {
   size_t next_ = 0;
 };
 
-std::unique_ptr<Rig> rig_of(const char *options, uint64_t page, uint64_t host, uint64_t device,
-                            uint32_t devices = 1) {
+weir_pool_desc desc_of(uint64_t page, uint64_t host) {
   weir_pool_desc desc = WEIR_POOL_DESC_INIT;
   desc.flags = WEIR_POOL_NO_BACKGROUND;
   desc.host_budget = host;
   desc.page_size = page;
   desc.large_page_size = page;
   desc.record_budget = WEIR_UNLIMITED;
-  return std::make_unique<Rig>(options, desc, device, devices);
+  return desc;
+}
+
+std::unique_ptr<Rig> rig_of(const char *options, uint64_t page, uint64_t host, uint64_t device,
+                            uint32_t devices = 1) {
+  return std::make_unique<Rig>(options, desc_of(page, host), device, devices);
 }
 
 /// What looks at the pool, or at one buffer of it.
@@ -385,6 +394,133 @@ void crowds(Table &table, uint64_t count) {
   beside(table, count, "of one page, another client's", false, false);
 }
 
+/// The host backend, whose device 1 answers that it is lost when it is told to. Its functions have no user pointer: one at a time.
+struct Losing {
+  static inline const weir_backend_table *real = nullptr;
+  static inline weir_backend_table table{};
+  static inline std::atomic<weir_be_stream> streams[64] = {};  ///< of device 1
+  static inline std::atomic<bool> lost{false};
+
+  static bool concerns(weir_be_stream stream) {
+    return lost && std::find(std::begin(streams), std::end(streams), stream) != std::end(streams);
+  }
+  static weir_result create(weir_be_state *state, uint32_t device, uint64_t flags,
+                            weir_be_stream *stream) {
+    const weir_result result = real->stream_create(state, device, flags, stream);
+    if (result == WEIR_SUCCESS && device == 1)
+      for (auto &slot : streams) {
+        weir_be_stream none{};
+        if (slot.compare_exchange_strong(none, *stream)) break;
+      }
+    return result;
+  }
+  static weir_result synchronize(weir_be_state *state, weir_be_stream stream) {
+    const weir_result result = real->stream_synchronize(state, stream);
+    return concerns(stream) ? WEIR_ERROR_DEVICE_LOST : result;
+  }
+  static weir_result record(weir_be_state *state, weir_be_stream stream, weir_be_fence *fence) {
+    return concerns(stream) ? WEIR_ERROR_DEVICE_LOST : real->fence_record(state, stream, fence);
+  }
+  static const weir_backend_table *query(uint32_t abi_major) {
+    real = weir_host_backend_query(abi_major);
+    if (real == nullptr) return nullptr;
+    table = *real;
+    table.stream_create = create;
+    table.stream_synchronize = synchronize;
+    table.fence_record = record;
+    lost = false;
+    for (auto &slot : streams) slot = weir_be_stream{};
+    return &table;
+  }
+};
+
+/// The device is lost that all are on, and nowhere else.
+void loss_of(Table &table, uint64_t count, const char *name, uint64_t size, uint64_t page,
+             const char *memory) {
+  weir_context_desc context = WEIR_CONTEXT_DESC_INIT;
+  const weir_backend_query_fn backend = Losing::query;
+  const std::string options = std::string("host.devices=2;host.granule_large=0;") + memory;
+  context.flags = WEIR_CONTEXT_NO_SEARCH | WEIR_CONTEXT_NO_HOST_BACKEND;
+  context.backend_count = 1;
+  context.backends = &backend;
+  context.options = options.c_str();
+  const uint64_t bytes = count * size + 64 * page;
+  World world(table, name, count,
+              std::make_unique<Rig>(context, desc_of(page, 64 * mib), bytes, 2));
+  world.make(size, 1);
+  const weir_stream stream = world.rig().add_stream(1);
+  for (const weir_buffer buffer : world.buffers())
+    (void)world.rig().touch(stream, buffer, WEIR_DISCARD_WRITE);
+  WEIR_BENCH_TRY(weir_stream_synchronize(stream));
+  weir_use use = WEIR_USE(world.buffers()[0], WEIR_READ);
+  weir_lease lease = nullptr;
+  WEIR_BENCH_TRY(weir_acquire(world.pool(), stream, &use, 1, nullptr, &lease));
+  Losing::lost = true;
+  world.whole("the loss of the device that they are on",
+              [&] { (void)weir_release(lease, stream); });
+  size_t ranges = 0;
+  world.whole("weir_pool_lost_ranges after it",
+              [&] { WEIR_BENCH_TRY(weir_pool_lost_ranges(world.pool(), nullptr, 0, &ranges)); });
+  if (ranges == 0) check(WEIR_ERROR_BACKEND, "nothing was lost");
+  Losing::lost = false;  // its streams can be ended
+  world.end();
+}
+void loss(Table &table, uint64_t count) {
+  loss_of(table, count, "of one page, on device 1", 4 * kib, 4 * kib,
+          "host.memory=8G;host.granule=4K");
+  loss_of(table, count, "of 256 bytes, on device 1 alone", 256, 2 * mib,
+          "host.memory=1G;host.granule=2M");
+}
+
+/// Two clients make, use and end buffers beside many of one of them: each in its own turn, and in turns with the other, where memory
+/// that goes from one to the other is zeroed. And small ones of a client that is at its quota.
+void clients(Table &table, uint64_t count) {
+  World world(table, "of 256 bytes, one client's", count,
+              rig_of("host.memory=2G;host.granule=64K;host.granule_large=0", 64 * kib, 64 * mib,
+                     count * 256 + 64 * mib));
+  world.make(256);
+  world.write();
+  weir_client client = nullptr;
+  weir_client_desc desc = WEIR_CLIENT_DESC_INIT;
+  desc.device_quota = 4 * mib;
+  WEIR_BENCH_TRY(weir_client_create(world.pool(), &desc, &client));
+  const auto make = [&](uint64_t size, weir_client of) {
+    weir_buffer_desc buffer = WEIR_BUFFER_DESC_INIT;
+    buffer.size = size;
+    buffer.client = of;
+    weir_buffer made = nullptr;
+    WEIR_BENCH_TRY(weir_buffer_create(world.pool(), &buffer, &made));
+    return made;
+  };
+  const auto churn = [&](uint64_t size, weir_client first, weir_client second) {
+    return [&world, make, size, first, second] {
+      for (const weir_client of : {first, second}) {
+        const weir_buffer made = make(size, of);
+        (void)world.rig().touch(made, WEIR_DISCARD_WRITE);
+        WEIR_BENCH_TRY(weir_buffer_destroy(world.pool(), made));
+      }
+    };
+  };
+  world.repeated("two of 256 bytes made, leased and destroyed, by one client", 2000,
+                 churn(256, client, client));
+  world.repeated("the same, one by each client", 2000, churn(256, nullptr, client));
+  world.repeated("two of a page made, leased and destroyed, by one client", 500,
+                 churn(64 * kib, client, client));
+  world.repeated("the same of a page, one by each client", 500, churn(64 * kib, nullptr, client));
+  std::vector<weir_buffer> turns(64 * 1024);  // four times its quota
+  for (weir_buffer &buffer : turns) {
+    buffer = make(256, client);
+    (void)world.rig().touch(buffer, WEIR_DISCARD_WRITE);
+  }
+  size_t next = 0;
+  world.repeated("weir_acquire and release of one of a client at its quota, in HOST", 1000, [&] {
+    (void)world.rig().touch(turns[next], WEIR_READ_WRITE);
+    next = (next + 4099) % turns.size();
+  });
+  world.rig().synchronize();
+  world.end();
+}
+
 void bare_read(Table &table, uint64_t count) {
   struct alignas(64) Line {
     uint64_t next;
@@ -430,11 +566,12 @@ int main(int argc, char **argv) {
     }
   }
   const std::vector<std::pair<const char *, void (*)(Table &, uint64_t)>> worlds = {
-      {"read", bare_read},  {"made", made},       {"host", in_host},
-      {"tenants", tenants}, {"leaving", leaving}, {"crowds", crowds}};
+      {"read", bare_read},  {"made", made},     {"host", in_host}, {"tenants", tenants},
+      {"leaving", leaving}, {"crowds", crowds}, {"loss", loss},    {"clients", clients}};
   if (!understood || counts.empty()) {
-    std::fprintf(
-        stderr, "bench_growth [--counts N,N,...] [--only read|made|host|tenants|leaving|crowds]\n");
+    std::fprintf(stderr,
+                 "bench_growth [--counts N,N,...] [--only "
+                 "read|made|host|tenants|leaving|crowds|loss|clients]\n");
     return 1;
   }
   Table table(counts);

@@ -9,6 +9,7 @@
 #include "core/acquire/grants.hpp"
 #include "core/acquire/host_leases.hpp"
 #include "core/acquire/layouts.hpp"
+#include "core/acquire/ready_uses.hpp"
 #include "core/acquire/remote_uses.hpp"
 #include "core/acquire/slabs.hpp"
 #include "core/move/evictor.hpp"
@@ -353,6 +354,12 @@ Status Acquirer::acquire(Stream &stream, weir_use *uses, size_t count,
     WEIR_TRY(find_place(page_.devices, stream, &place));
     device = page_.devices[place].get();
   }
+  StreamState *const state = lease_.states.find(stream.slot);
+  if (device != nullptr && state != nullptr && !state->has_announced() &&
+      others_.ready.grant(stream, *device, {uses, count}, lease)) {
+    ++state->granted;
+    return {};
+  }
   move::Plan plan(env_.memory, &stream, device);
   plan.lease = lease;
   WEIR_TRY(build_plan(uses, count, &plan));
@@ -373,7 +380,7 @@ Status Acquirer::acquire(Stream &stream, weir_use *uses, size_t count,
     WEIR_TRY(others_.grants.order_after_past(lock, plan, &again));
   }
   others_.grants.commit(plan, lease);
-  if (StreamState *state = lease_.states.find(stream.slot); state != nullptr) {
+  if (state != nullptr) {
     ++state->granted;
     others_.prefetcher.note_acquire(*state, plan);
   }

@@ -29,6 +29,7 @@ class HostLeases;
 class Gatherer;
 class Grants;
 class Layouts;
+class ReadyUses;
 class RemoteUses;
 class Slabs;
 
@@ -43,6 +44,7 @@ class Acquirer final : public move::Prefetcher::Bringer {
     HostLeases &host_leases;
     Slabs &small;
     move::Prefetcher &prefetcher;
+    ReadyUses &ready;
   };
   Acquirer(const Env &env, const PageLayer &page, const LeaseLayer &lease, const Others &others,
            Claims &claims, RemoteUses &remote, Gatherer &gatherer, move::Filler &filler) noexcept

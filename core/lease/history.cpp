@@ -33,7 +33,7 @@ void merge(Packed<page::Tombstone> &dead) noexcept {
 
 void History::note(uint32_t buffer, uint64_t begin, uint64_t end, Stamp stamp) noexcept {
   const bool noted = if_memory([&]() WEIR_HELD {
-    auto [entry, fresh] = uses_.try_emplace(buffer, memory_);
+    const auto entry = spare_.have(uses_, buffer, memory_);
     entry->second.add(PastUse{begin, end, stamp}, streams_);
     buffers_.hot(buffer).set_flags(page::Word::history, 0);
   });
@@ -58,7 +58,7 @@ bool History::pending(uint32_t buffer) noexcept {
   if (entry == uses_.end()) return false;
   entry->second.forget_passed(streams_);
   if (!entry->second.empty()) return true;
-  uses_.erase(entry);
+  forget(entry);
   return false;
 }
 
@@ -73,6 +73,17 @@ void History::gather(const Range &range, bool write, std::pmr::vector<Stamp> *st
     if (use.begin < range.end && range.begin < use.end && (write || use.stamp.write()))
       stamps->push_back(use.stamp);
   }
+}
+
+bool History::follows(const Range &range, bool write, uint32_t slot) const noexcept {
+  const auto fine = [&](Stamp past) {
+    return !past || past.slot() == slot || !(write || past.write()) || streams_.passed(past);
+  };
+  const auto uses = past_uses(range.buffer);
+  return fine(buffers_.hot(range.buffer).last_use()) &&
+         std::all_of(uses.begin(), uses.end(), [&](const PastUse &use) {
+           return use.end <= range.begin || range.end <= use.begin || fine(use.stamp);
+         });
 }
 
 /// No more is kept than a few of a stream.

@@ -9,6 +9,7 @@
 #pragma once
 
 #include "core/backend/stream.hpp"
+#include "core/base/spare_nodes.hpp"
 #include "core/lease/range.hpp"
 
 #include <algorithm>
@@ -54,6 +55,7 @@ class PastUses {
     std::erase_if(uses_, [&streams](const PastUse &use) { return streams.passed(use.stamp); });
   }
   bool empty() const noexcept { return uses_.empty(); }
+  void clear() noexcept { uses_.clear(); }
   std::span<const PastUse> uses() const noexcept { return uses_; }
 
  private:
@@ -85,9 +87,14 @@ class History {
   /// Whether any of it is still to be waited for.
   bool pending(uint32_t buffer) noexcept WEIR_HELD;
   bool knows(uint32_t buffer) const noexcept WEIR_HELD { return uses_.contains(buffer); }
-  void forget(uint32_t buffer) noexcept WEIR_HELD { uses_.erase(buffer); }
+  void forget(uint32_t buffer) noexcept WEIR_HELD {
+    const auto entry = uses_.find(buffer);
+    if (entry != uses_.end()) forget(entry);
+  }
   /// What a use of the range has to come after: with `write` every use before it, else what was written.
   void gather(const Range &range, bool write, std::pmr::vector<Stamp> *stamps) const WEIR_HELD;
+  /// Whether all of that is the stream's own past, or has ended. Not of a tenant before its first use.
+  bool follows(const Range &range, bool write, uint32_t slot) const noexcept WEIR_HELD;
 
   /// One wait a stream: its latest point stands for the earlier ones.
   static void keep_latest(std::pmr::vector<Stamp> *stamps) noexcept;
@@ -120,6 +127,12 @@ class History {
   bool at_rest(const page::Region &region, uint32_t page) const noexcept WEIR_HELD;
 
  private:
+  using Uses = std::pmr::unordered_map<uint32_t, PastUses>;
+
+  void forget(Uses::iterator entry) noexcept WEIR_HELD {
+    entry->second.clear();
+    spare_.retire(uses_, entry);
+  }
   std::span<const PastUse> past_uses(uint32_t buffer) const noexcept WEIR_HELD {
     if (uses_.empty()) return {};  // as it is most of the time
     const auto entry = uses_.find(buffer);
@@ -129,7 +142,8 @@ class History {
   std::pmr::memory_resource *memory_;
   backend::StreamTable &streams_;
   page::BufferDirectory &buffers_;
-  std::pmr::unordered_map<uint32_t, PastUses> uses_ WEIR_GUARDED;
+  Uses uses_ WEIR_GUARDED;
+  SpareNodes<Uses> spare_ WEIR_GUARDED;
 };
 
 }  // namespace weir::lease

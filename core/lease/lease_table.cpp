@@ -32,11 +32,11 @@ bool LeaseTable::conflicts(const Range &range, bool write, ClaimScope scope) con
 bool LeaseTable::take(const Range &range, uint8_t mode, ClaimScope scope, const void *lease) {
   const bool write = mode != WEIR_READ;
   if (whole(range)) return take_whole(range.buffer, write);
-  const auto entry = partials_.try_emplace(range.buffer).first;
+  const auto entry = spare_.have(partials_, range.buffer);
   try {
     entry->second.push_back({range.begin, range.end, mode, scope, lease});
   } catch (...) {
-    if (entry->second.empty()) partials_.erase(entry);
+    if (entry->second.empty()) spare_.retire(partials_, entry);
     throw;
   }
   buffers_.hot(range.buffer).set_flags(Word::partial, 0);
@@ -76,7 +76,7 @@ void LeaseTable::drop(const Range &range, uint8_t mode, const void *lease) noexc
   parts.pop_back();
   count_pages(*range.region, range.base + range.begin, range.base + range.end, -1);
   if (!parts.empty()) return;
-  partials_.erase(entry);
+  spare_.retire(partials_, entry);
   buffers_.hot(range.buffer).set_flags(0, Word::partial);
 }
 

@@ -8,6 +8,7 @@
 // page with a lease on any of its bytes is neither taken out nor moved, nor does a buffer that is leased change its place.
 #pragma once
 
+#include "core/base/spare_nodes.hpp"
 #include "core/lease/range.hpp"
 
 #include <memory_resource>
@@ -72,8 +73,9 @@ class LeaseTable {
   }
 
   page::BufferDirectory &buffers_;
-  std::pmr::unordered_map<uint32_t, std::pmr::vector<Partial>> partials_
-      WEIR_GUARDED;  ///< by buffer, none empty
+  using Partials = std::pmr::unordered_map<uint32_t, std::pmr::vector<Partial>>;
+  Partials partials_ WEIR_GUARDED;  ///< by buffer, none empty
+  SpareNodes<Partials> spare_ WEIR_GUARDED;
 };
 
 }  // namespace weir::lease

@@ -16,6 +16,7 @@
 #include "core/acquire/gatherer.hpp"
 #include "core/acquire/grants.hpp"
 #include "core/acquire/homes.hpp"
+#include "core/acquire/ready_uses.hpp"
 #include "core/acquire/host_leases.hpp"
 #include "core/acquire/layouts.hpp"
 #include "core/acquire/remote_uses.hpp"
@@ -176,6 +177,7 @@ class Engine final {
     acquire::Claims claims;
     acquire::RemoteUses remote;
     acquire::Grants grants;
+    acquire::ReadyUses ready;
     acquire::Acquirer acquirer;
     acquire::Slabs small;
     acquire::Homes homes;

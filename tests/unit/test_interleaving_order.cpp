@@ -8,6 +8,8 @@
 // First: the fixture's macro `ok` would meet the core's own functions of that name.
 #include "tests/unit/interleaving.hpp"
 
+#include "tests/unit/interposed_host.hpp"
+
 namespace {
 
 using namespace weir::test;
@@ -96,9 +98,21 @@ void the_device_is_lost_meanwhile(void **) {
   }
 }
 
-/// Two readers on two streams, both on their way, and a third on the hit path.
+/// A use of the buffer's beginning whose work has not ended before `work` opens: what comes after it has to be ordered.
+void use_behind(World &world, weir_buffer buffer, uint32_t mode, uint32_t device, Blocker *work) {
+  weir_use use = WEIR_USE(buffer, mode);
+  use.length = page_bytes / 4;
+  weir_lease lease = nullptr;
+  ok(weir_acquire(world.pool, world.streams[device], &use, 1, nullptr, &lease));
+  ok(weir_stream_host_call(world.streams[device], Blocker::stand, work));
+  ok(weir_release(lease, world.streams[device]));
+}
+
+/// Two readers on two streams, both on their way, and a third that comes after both.
 void readers_meet(void **) {
   Between b(WEIR_READ);
+  Blocker work;
+  use_behind(b.world, b.buffer, WEIR_READ_WRITE, 0, &work);
   auto gate = std::make_unique<Gate>(b.world.pool, "acquire.order");
   Task task([&] { return b.acquire(); });
   gate->await();
@@ -115,6 +129,7 @@ void readers_meet(void **) {
   gate->open();
   ok(task.join());
   gate.reset();
+  work.open();
   ok(weir_release(b.lease, b.other));
   b.world.fill(b.buffer, b.size, 4);
   b.world.check(b.buffer, b.size, 4);
@@ -134,6 +149,8 @@ void another_part_is_written_on_another_device(void **) {
   weir_buffer buffer = world.buffer(page_bytes);
   world.fill(buffer, page_bytes, 1);
   world.check(buffer, page_bytes, 1, 1);
+  Blocker work;
+  use_behind(world, buffer, WEIR_READ, 1, &work);
   weir_use use = WEIR_USE(buffer, WEIR_READ_WRITE);
   use.length = page_bytes / 4;
   weir_lease lease = nullptr;
@@ -145,6 +162,7 @@ void another_part_is_written_on_another_device(void **) {
   gate->open();
   ok(task.join());
   gate.reset();
+  work.open();
   ok(weir_release(lease, other));
   ok(weir_buffer_read(world.pool, buffer, 0, page_bytes, back.data()));
   for (uint64_t i = 0; i < page_bytes; ++i) {

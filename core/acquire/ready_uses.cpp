@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Looking whether a set is ready, and granting it.
+
+#include "core/acquire/ready_uses.hpp"
+
+#include <algorithm>
+
+namespace weir::acquire {
+
+bool ReadyUses::resolve(const weir_use &use, lease::Range *range) noexcept {
+  uint32_t index = 0;
+  if ((use.flags | use.reserved[0] | use.reserved[1] | use.reserved[2]) != 0 ||
+      use.mode < WEIR_READ || use.mode > WEIR_DISCARD_WRITE ||
+      !page_.buffers.find(use.buffer, &index))
+    return false;
+  const uint64_t size = page_.buffers.hot(index).size();
+  if (use.offset >= size) return false;
+  const uint64_t length = use.length != WEIR_WHOLE ? use.length : size - use.offset;
+  if (length == 0 || length > size - use.offset) return false;
+  *range = lease::part_of(page_.buffers.target(index), index, use.offset, use.offset + length);
+  return true;
+}
+
+bool ReadyUses::ready_on(Region &region, uint32_t page, bool write, const PoolDevice &there,
+                         const PoolDevice &device) noexcept {
+  Residence *const here = region.on(there.place);
+  if (here == nullptr) return false;
+  const DevicePage &state = here->pages[page];
+  const Page &copies = region.pages[page];
+  const bool latest = write ? copies.latest() == there.bit() : (copies.latest() & there.bit()) != 0;
+  // One that is borrowed becomes its region's own, and one that no policy knows is offered to it: the Acquirer's.
+  return state.state() == PageState::resident && latest && copies.busy() == 0 && state.queued &&
+         !state.borrowed && pages_.arrived_at(*here, page) &&
+         (&there == &device || pages_.reads_directly(device, *here, page));
+}
+
+bool ReadyUses::ready(const lease::Range &range, bool write, const PoolDevice &device) noexcept {
+  Region &region = *range.region;
+  const bool sharded = region.shards != nullptr;
+  // A slab's pages are used at home alone. A layout that may still be another has been told to nobody.
+  if ((region.is.slab && region.home != device.place) || region.layout.unsettled != 0) return false;
+  if (sharded && region.shards->stranded) return false;
+  const uint32_t last = region.shape.page_at(range.base + range.end - 1);
+  for (uint32_t p = region.shape.page_at(range.base + range.begin); p <= last; ++p) {
+    const PoolDevice &there = sharded ? *page_.devices[region.home_of(p)] : device;
+    if (!there.open() || !ready_on(region, p, write, there, device)) return false;
+  }
+  return true;
+}
+
+bool ReadyUses::take(const Stream &stream, const PoolDevice &device, const weir_use &use,
+                     const Lease *lease, LeaseItem *item) {
+  lease::Range range;
+  if (!resolve(use, &range)) return false;
+  const bool write = use.mode != WEIR_READ;
+  const page::Hot &hot = page_.buffers.hot(range.buffer);
+  if ((hot.word.load(std::memory_order_relaxed) & (Word::virgin | Word::closing)) != 0 ||
+      range.region->holds.count != 0 || page_.buffers.hold_of(range.buffer) != nullptr)
+    return false;
+  const bool sharded = range.region->shards != nullptr;
+  const ClaimScope scope = sharded ? ClaimScope::shards() : ClaimScope::on(Place(device.place));
+  if (lease_.leases.conflicts(range, write, scope) || !ready(range, write, device) ||
+      !lease_.history.follows(range, write, stream.slot))
+    return false;
+  const bool whole = range.begin == 0 && range.end == hot.size();
+  const auto mode = static_cast<uint8_t>(use.mode);
+  if (!lease_.leases.take(range, mode, scope, lease)) return false;
+  const LeaseKind kinds[] = {LeaseKind::partial, LeaseKind::whole, LeaseKind::partial_remote,
+                             LeaseKind::whole_remote};
+  *item = {range.begin, range.end, range.buffer, mode, kinds[(sharded ? 2 : 0) + (whole ? 1 : 0)]};
+  return true;
+}
+
+void ReadyUses::commit(const Stream &stream, const PoolDevice &device, const Lease *lease,
+                       const LeaseItem &item) noexcept {
+  const page::Target where = page_.buffers.target(item.buffer);
+  Region &region = *where.region;
+  region.is.cold = region.is.streaming;
+  region.past.last_use = std::max(region.past.last_use, env_.ticks.now());
+  prefetcher_.note_use(item.buffer, item.begin, item.end);
+  if (item.remote() && item.writes())
+    lease_.remote_writes.note({lease, item.buffer, page_.buffers.hot(item.buffer).generation(),
+                               item.begin, item.end, &device.device});
+  if (item.whole()) {
+    lease_.history.grant_whole(item.buffer, item.writes(), &stream);
+    // What sent it this way may be over.
+    if (region.home == device.place)
+      pages_.refresh_word(item.buffer, region, where.base, where.size,
+                          lease_.history.pending(item.buffer));
+  }
+  env_.events.tell(What::hit);
+  ++env_.gauges.granted;
+}
+
+bool ReadyUses::grant(const Stream &stream, const PoolDevice &device, std::span<weir_use> uses,
+                      Lease *lease) {
+  const size_t count = uses.size();
+  if (count > Lease::inline_items) lease->more.resize(count);
+  LeaseItem *const items = count > Lease::inline_items ? lease->more.data() : lease->few.data();
+  size_t taken = 0;
+  bool granted = false;
+  const AtEnd undo([&]() WEIR_HELD {
+    if (granted || taken == 0) return;
+    for (const LeaseItem &item : std::span(items, taken))
+      lease_.leases.drop(
+          lease::part_of(page_.buffers.target(item.buffer), item.buffer, item.begin, item.end),
+          item.mode, lease);
+    env_.sync.changed.notify_all();
+  });
+  while (taken < count && take(stream, device, uses[taken], lease, &items[taken])) ++taken;
+  if (taken < count) return false;
+  if (std::any_of(items, items + count,
+                  [](const LeaseItem &item) { return item.remote() && item.writes(); }))
+    lease_.remote_writes.reserve(count);
+  granted = true;  // nothing fails from here on
+  for (size_t i = 0; i < count; ++i) {
+    const page::Target where = page_.buffers.target(items[i].buffer);
+    commit(stream, device, lease, items[i]);
+    uses[i].address = address_on(*where.region, device.place) + where.base + uses[i].offset;
+  }
+  lease->count.store(static_cast<uint32_t>(count), std::memory_order_relaxed);
+  return true;
+}
+
+}  // namespace weir::acquire

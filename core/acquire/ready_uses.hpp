@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ReadyUses: a set that lacks nothing, granted under the pool's lock without a plan. Every page of it is where it is to be used, with
+// the latest version and nothing on its way there; no lease, no hold and no other stream's work is in the way. It is what the hit path
+// can't tell from a buffer's word: ranges, buffers away from home, sharded buffers, and sets too large for it.
+//
+// What must hold: it only looks, and grants all of the set or none. Whatever is unusual is left to the Acquirer, which knows what to
+// say and to do about it; so nothing here fails, waits or drops the lock.
+#pragma once
+
+#include "core/lease/layer.hpp"
+#include "core/lease/lease.hpp"
+#include "core/move/prefetcher.hpp"
+#include "core/page/env.hpp"
+#include "core/page/page_table.hpp"
+
+#include <span>
+
+namespace weir::acquire {
+
+class ReadyUses {
+ public:
+  ReadyUses(const Env &env, const PageLayer &page, const LeaseLayer &lease, page::PageTable &pages,
+            move::Prefetcher &prefetcher) noexcept
+      : env_(env), page_(page), lease_(lease), pages_(pages), prefetcher_(prefetcher) {}
+
+  /// False, or std::bad_alloc: nothing has happened.
+  bool grant(const Stream &stream, const PoolDevice &device, std::span<weir_use> uses,
+             Lease *lease) WEIR_HELD;
+
+ private:
+  /// The bytes that the use names, if that can be said in one word: anything else is for the Acquirer to refuse.
+  bool resolve(const weir_use &use, lease::Range *range) noexcept WEIR_HELD;
+  bool ready(const lease::Range &range, bool write, const PoolDevice &device) noexcept WEIR_HELD;
+  bool ready_on(Region &region, uint32_t page, bool write, const PoolDevice &there,
+                const PoolDevice &device) noexcept WEIR_HELD;
+  /// Leases what one use names.
+  bool take(const Stream &stream, const PoolDevice &device, const weir_use &use, const Lease *lease,
+            LeaseItem *item) WEIR_HELD;
+  void commit(const Stream &stream, const PoolDevice &device, const Lease *lease,
+              const LeaseItem &item) noexcept WEIR_HELD;
+
+  const Env &env_;
+  const PageLayer &page_;
+  const LeaseLayer &lease_;
+  page::PageTable &pages_;
+  move::Prefetcher &prefetcher_;
+};
+
+}  // namespace weir::acquire
