@@ -19,6 +19,9 @@ PACKED_PACKAGES=(liblz4-dev libzstd-dev libhwloc-dev liburing-dev libssl-dev lib
 SITE_PACKAGES=(mkdocs mkdocs-material)
 # What makes and tries packages.
 PACKAGE_PACKAGES=(dpkg-dev file debootstrap)
+# What compiles and runs the codec for AArch64 elsewhere, and what it and its tests are linked with there.
+NEON_PACKAGES=(g++-aarch64-linux-gnu qemu-user)
+NEON_LIBRARIES=(libxxhash-dev liblz4-dev liblz4-1 libzstd-dev libzstd1 libcmocka-dev libcmocka0)
 
 JOBS="${WEIR_JOBS:-$(nproc 2>/dev/null || echo 2)}"
 
