@@ -2,7 +2,8 @@
 #
 # Installation, by components: NAME-library (libweir.so.N), NAME-development (headers, both libraries to link with, CMake's
 # and pkg-config's files), NAME-backend-VENDOR (plugins, in the folder weir/ABI beside the library, where it looks for them) and
-# NAME-tools (the programs, and the host backend as a plugin to prove them on: the library has it built in).
+# NAME-tools (the programs, what completes their command lines in a shell, and the host backend as a plugin to prove them on: the
+# library has it built in).
 # Nothing that is installed holds an absolute path: an installed tree may be moved.
 
 include(CMakePackageConfigHelpers)
@@ -43,6 +44,14 @@ function(weir_install name libdir)
   if(tools)
     install(EXPORT ${name}-tools FILE weir-tools-targets.cmake NAMESPACE weir:: DESTINATION ${cmake_folder}
       COMPONENT ${name}-tools ${ARGN})
+  endif()
+  if(TARGET weir_completions)
+    foreach(place IN ITEMS bash=bash-completion/completions/weir zsh=zsh/vendor-completions/_weir
+        fish=fish/vendor_completions.d/weir.fish)
+      string(REGEX MATCH "^([a-z]+)=(.*)/([^/]+)$" matched ${place})
+      install(FILES ${weir_completion_folder}/${CMAKE_MATCH_1} DESTINATION ${CMAKE_INSTALL_DATADIR}/${CMAKE_MATCH_2}
+        RENAME ${CMAKE_MATCH_3} COMPONENT ${name}-tools ${ARGN})
+    endforeach()
   endif()
 
   weir_static_needs(needs libraries)
@@ -89,7 +98,7 @@ weir_install(weir ${CMAKE_INSTALL_LIBDIR})
 
 # What an installation needs built, and nothing else.
 add_custom_target(weir_product)
-foreach(target IN LISTS weir_plugins ITEMS weir weir_static weir_command weir_conformance weir_man)
+foreach(target IN LISTS weir_plugins ITEMS weir weir_static weir_command weir_conformance weir_man weir_completions)
   if(TARGET ${target})
     add_dependencies(weir_product ${target})
   endif()

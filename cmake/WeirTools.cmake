@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# The `weir` command: tools/weir/*.cpp and tools/weir/frag/*.cpp but main.cpp -> library weir_tool (unit tests link it too),
-# with main.cpp -> bin/weir. It uses the public C API only, so it links libweir.so like any user; and, for replays of
-# allocations alone, the core's placements, which are compiled into it. cairo draws `weir frag --png` where it is there; one
+# The `weir` command: tools/weir/*.cpp, frag/*.cpp and doctor/*.cpp there but main.cpp -> library weir_tool (unit tests link it too),
+# with main.cpp -> bin/weir. It uses the public C API only, so it links libweir.so like any user; and two parts of the core that
+# know nothing of the rest, which are compiled into it: placements, for replays of allocations alone, and what memory is left, for
+# weir doctor. bin/weir writes the scripts by which shells complete its command lines (target weir_completions). cairo draws `weir frag --png` where it is there; one
 # file knows it.
 
-weir_glob(weir_tool_sources "tools/weir/*.cpp" "tools/weir/frag/*.cpp")
+weir_glob(weir_tool_sources "tools/weir/*.cpp" "tools/weir/frag/*.cpp" "tools/weir/doctor/*.cpp")
 set(weir_tool_main ${PROJECT_SOURCE_DIR}/tools/weir/main.cpp)
 list(REMOVE_ITEM weir_tool_sources ${weir_tool_main})
 
@@ -60,4 +61,18 @@ if(WEIR_BUILD_TOOLS AND weir_tool_sources AND TARGET weir AND EXISTS ${weir_tool
   set_target_properties(weir_command PROPERTIES OUTPUT_NAME weir)
   target_link_libraries(weir_command PRIVATE weir_tool weir_virtual_time weir weir_build)
   weir_hastily(weir_command)
+endif()
+
+# Written by the program itself, so not where it can't run. A sanitized one is not installed.
+set(weir_completion_folder ${CMAKE_BINARY_DIR}/completions)
+if(TARGET weir_command AND NOT CMAKE_CROSSCOMPILING AND NOT WEIR_SANITIZE AND NOT WEIR_COVERAGE)
+  set(weir_completion_files)
+  foreach(shell IN ITEMS bash zsh fish)
+    list(APPEND weir_completion_files ${weir_completion_folder}/${shell})
+    add_custom_command(OUTPUT ${weir_completion_folder}/${shell}
+      COMMAND ${CMAKE_COMMAND} -E make_directory ${weir_completion_folder}
+      COMMAND weir_command completion ${shell} > ${weir_completion_folder}/${shell}
+      DEPENDS weir_command COMMENT "Writing completions for ${shell}" VERBATIM)
+  endforeach()
+  add_custom_target(weir_completions ALL DEPENDS ${weir_completion_files})
 endif()

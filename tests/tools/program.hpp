@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The weir command, run as its user runs it: its exit status and what it wrote. WEIR_BIN_DIR says where the program is;
+// The weir command and other programs, run as their user runs them: the exit status and what they wrote. WEIR_BIN_DIR says where the program is;
 // main() asks weir_is_there() first, and where it is not the whole test skips.
 #pragma once
 
@@ -13,7 +13,9 @@
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace weir::test {
@@ -42,9 +44,9 @@ inline bool weir_is_there() {
   return false;
 }
 
-inline Outcome run_weir(std::vector<std::string> arguments) {
+/// The first argument is the program's path.
+inline Outcome run_program(std::vector<std::string> arguments) {
   const TemporaryFile output(""), errors("");
-  arguments.insert(arguments.begin(), weir_path());
   std::vector<char *> pointers;
   for (std::string &argument : arguments) pointers.push_back(argument.data());
   pointers.push_back(nullptr);
@@ -59,6 +61,20 @@ inline Outcome run_weir(std::vector<std::string> arguments) {
   assert_int_equal(waitpid(child, &status, 0), child);
   return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, text_of(output.path()),
           text_of(errors.path())};
+}
+
+inline Outcome run_weir(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), weir_path());
+  return run_program(std::move(arguments));
+}
+
+/// Where a program is that may be installed or not; "" if it is not.
+inline std::string installed(const std::string &name) {
+  const char *variable = std::getenv("PATH");
+  std::istringstream folders(variable != nullptr ? variable : "");
+  for (std::string folder; std::getline(folders, folder, ':');)
+    if (access((folder + "/" + name).c_str(), X_OK) == 0) return folder + "/" + name;
+  return "";
 }
 
 }  // namespace weir::test

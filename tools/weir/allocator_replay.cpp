@@ -4,6 +4,7 @@
 // ends at the first refusal.
 #include "allocator_replay.hpp"
 
+#include "choices.hpp"
 #include "error.hpp"
 #include "report.hpp"
 #include "trace_reader.hpp"
@@ -64,9 +65,7 @@ AllocatorOptions check_allocator_flags(const AllocatorFlags &flags, const std::s
   options.trace = trace;
   for (const std::string &name : flags.placements) {
     const std::optional<PlacementKind> kind = placement_of(name);
-    if (!kind)
-      throw ToolError("--placement: '" + name +
-                      "' is not 'multi-map', 'vmm', 'segments' or 'pytorch'");
+    if (!kind) throw ToolError(no_such_value("--placement", name, placement_choices()));
     if (std::find(options.placements.begin(), options.placements.end(), *kind) ==
         options.placements.end())
       options.placements.push_back(*kind);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `weir devices`: every backend, found or the reason why not, and its devices. It only asks; it
-// creates no pool.
+// `weir devices`: every backend, found or the reason why not, and its devices; and those of Weir's that are not installed, with the
+// package that has each. It only asks; it creates no pool.
+#include "backend_packages.hpp"
 #include "commands.hpp"
 #include "error.hpp"
 #include "handles.hpp"
@@ -9,7 +10,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include <algorithm>
 #include <cstdio>
 
 namespace weir::tool {
@@ -180,24 +180,36 @@ void print_backend(const Json &backend) {
   for (const Json &device : backend["devices"]) print_device(device);
 }
 
+Json missing_json(const Json &backends) {
+  std::vector<std::string> found;
+  for (const Json &backend : backends) found.push_back(backend["name"]);
+  Json list = Json::array();
+  for (const MissingBackend &missing : missing_backends(found, plugin_folder()))
+    list.push_back({{"name", missing.name},
+                    {"devices", missing.devices},
+                    {"library", missing.library},
+                    {"package", missing.package}});
+  return list;
+}
+
+void print_missing(const Json &missing) {
+  std::printf(
+      "%s: not installed: there is no %s; Debian package %s brings it, for %s\n",
+      missing["name"].get<std::string>().c_str(), missing["library"].get<std::string>().c_str(),
+      missing["package"].get<std::string>().c_str(), missing["devices"].get<std::string>().c_str());
+}
+
 }  // namespace
 
 int run_devices(bool json) {
   const Context context = open_context({});
   const Json backends = backends_json(context.get());
+  const Json missing = missing_json(backends);
   if (json) {
-    std::printf("%s\n", Json{{"backends", backends}}.dump(2).c_str());
-  } else if (backends.empty()) {
-    std::printf("no backends\n");
+    std::printf("%s\n", Json{{"backends", backends}, {"not_installed", missing}}.dump(2).c_str());
   } else {
     for (const Json &backend : backends) print_backend(backend);
-    const bool gpus = std::any_of(backends.begin(), backends.end(),
-                                  [](const Json &backend) { return backend["name"] != "host"; });
-    if (!gpus)
-      std::printf(
-          "no backend for GPUs is installed (Debian packages weir-backend1-cuda, "
-          "weir-backend1-hip, "
-          "weir-backend1-level-zero)\n");
+    for (const Json &each : missing) print_missing(each);
   }
   if (std::fflush(stdout) != 0) throw ToolError("cannot write to standard output");
   return 0;

@@ -3,6 +3,7 @@
 // Flags of `weir codec`: checking. main.cpp declares them.
 #include "codec_options.hpp"
 
+#include "choices.hpp"
 #include "error.hpp"
 #include "text.hpp"
 
@@ -28,20 +29,28 @@ constexpr double least_seconds = 0.001, most_seconds = 3600;
 const CodecWay &way_of(const std::string &name) {
   for (const CodecWay &way : ways)
     if (name == way.name) return way;
-  throw ToolError(
-      "--codec: '" + name +
-      "' is not 'fast', 'dense', 'lz4', 'zstd', 'fx', 'sparse', 'mask', 'planes' or 'narrow'");
+  throw ToolError(no_such_value("--codec", name, codec_choices()));
 }
 
+/// By WEIR_ELEMENT_*.
+constexpr const char *element_names[] = {"", "f16", "bf16", "f32", "f64"};
+static_assert(WEIR_ELEMENT_F16 == 1 && WEIR_ELEMENT_F64 == 4 && std::size(element_names) == 5);
+
 uint32_t element_of(const std::string &name) {
-  static constexpr const char *names[] = {"", "f16", "bf16", "f32", "f64"};
-  static_assert(WEIR_ELEMENT_F16 == 1 && WEIR_ELEMENT_F64 == 4 && std::size(names) == 5);
-  for (uint32_t i = 0; i < std::size(names); ++i)
-    if (name == names[i]) return i;
-  throw ToolError("--element: '" + name + "' is not 'f16', 'bf16', 'f32' or 'f64'");
+  for (uint32_t i = 0; i < std::size(element_names); ++i)
+    if (name == element_names[i]) return i;
+  throw ToolError(no_such_value("--element", name, element_choices()));
 }
 
 }  // namespace
+
+Choices codec_choices() {
+  Choices names;
+  for (const CodecWay &way : ways) names.emplace_back(way.name);
+  return names;
+}
+
+Choices element_choices() { return {std::begin(element_names) + 1, std::end(element_names)}; }
 
 CodecOptions check_codec_flags(const CodecFlags &flags) {
   CodecOptions options;

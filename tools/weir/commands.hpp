@@ -9,6 +9,7 @@
 #include "replay_options.hpp"
 
 #include <string>
+#include <vector>
 
 namespace weir::tool {
 
@@ -28,7 +29,14 @@ struct CalibrateFlags {
   bool json = false;
 };
 
+/// What `weir doctor` was asked for.
+struct DoctorFlags {
+  std::vector<std::string> storage;  ///< folders for spilled pages that are to be looked at
+  bool json = false;
+};
+
 int run_devices(bool json);
+int run_doctor(const DoctorFlags &flags);
 int run_calibrate(const CalibrateFlags &flags);
 int run_topo(const TopoFlags &flags);
 int run_info(bool json);

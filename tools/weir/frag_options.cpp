@@ -3,6 +3,7 @@
 // Flags of `weir frag`: checking. main.cpp declares them.
 #include "frag_options.hpp"
 
+#include "choices.hpp"
 #include "error.hpp"
 #include "frag/png.hpp"
 
@@ -31,9 +32,7 @@ std::string default_page(const std::string &trace) {
 void check_placement(const FragFlags &flags, FragOptions &options) {
   if (!flags.placement.empty()) {
     const auto kind = placement_of(flags.placement);
-    if (!kind)
-      throw ToolError("--placement: '" + flags.placement +
-                      "' is not 'multi-map', 'vmm', 'segments' or 'pytorch'");
+    if (!kind) throw ToolError(no_such_value("--placement", flags.placement, placement_choices()));
     options.placement.kind = *kind;
   }
   PlacementOptions &placement = options.placement.placement;
@@ -65,6 +64,10 @@ void check_pool(const FragFlags &flags, FragOptions &options) {
 
 }  // namespace
 
+Choices colour_choices() {
+  return {std::begin(frag::colour_mode_names), std::end(frag::colour_mode_names)};
+}
+
 FragOptions check_frag_flags(const FragFlags &flags) {
   FragOptions options;
   options.trace = flags.pool.trace;
@@ -84,8 +87,7 @@ FragOptions check_frag_flags(const FragFlags &flags) {
   options.colour = pool ? frag::ColourMode::tier : frag::ColourMode::tag;
   if (!flags.colour.empty()) {
     const auto colour = frag::colour_mode_of(flags.colour);
-    if (!colour)
-      throw ToolError("--colour: '" + flags.colour + "' is not 'tier', 'tag', 'size' or 'age'");
+    if (!colour) throw ToolError(no_such_value("--colour", flags.colour, colour_choices()));
     options.colour = *colour;
   }
   if (!flags.png.empty() && !frag::png_missing().empty())

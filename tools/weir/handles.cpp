@@ -4,6 +4,7 @@
 #include "handles.hpp"
 
 #include "error.hpp"
+#include "usage.hpp"
 
 namespace weir::tool {
 
@@ -35,7 +36,7 @@ Stream open_stream(weir_context context, weir_device device) {
 weir_device find_device(weir_context context, const std::string &backend) {
   uint32_t count = 0;
   require(weir_backend_count(context, &count), "cannot list the backends");
-  std::string known;
+  Choices known;
   for (uint32_t i = 0; i < count; ++i) {
     weir_backend_info info = WEIR_BACKEND_INFO_INIT;
     require(weir_backend_info_get(context, i, &info),
@@ -46,10 +47,10 @@ weir_device find_device(weir_context context, const std::string &backend) {
       if (info.device_count == 0) throw ToolError("backend '" + backend + "' has no device");
       return info.first_device;
     }
-    known += (known.empty() ? "" : ", ") + std::string(info.name);
+    known.emplace_back(info.name);
   }
-  throw ToolError("no backend is named '" + backend +
-                  "'; there are: " + (known.empty() ? "none" : known));
+  if (known.empty()) throw ToolError("--backend: '" + backend + "' is not there, nor any other");
+  throw ToolError(no_such_value("--backend", backend, known));
 }
 
 }  // namespace weir::tool

@@ -2,9 +2,12 @@
 //
 // The `weir` command: declares and parses the command line, and hands over. Everything that goes
 // wrong ends here as one sentence on stderr and exit status 1, or 2 if the command line names no
-// command. The only file that includes CLI11, which is slow to compile.
+// command. The only file that includes CLI11, which is slow to compile. The name of an option's value tells also
+// what a shell may complete there: FILE, DIR, or the set that it is one of (completion.hpp).
 #include "allocator_replay.hpp"
+#include "choices.hpp"
 #include "commands.hpp"
+#include "completion.hpp"
 #include "error.hpp"
 #include "job.hpp"
 #include "usage.hpp"
@@ -17,14 +20,21 @@
 
 #include <cstdio>
 #include <exception>
+#include <functional>
 #include <new>
+#include <utility>
 
 namespace {
 
 using weir::tool::AllocatorFlags;
 using weir::tool::CalibrateFlags;
+using weir::tool::Choices;
 using weir::tool::CodecFlags;
+using weir::tool::CommandRow;
+using weir::tool::CommandTable;
+using weir::tool::DoctorFlags;
 using weir::tool::FragFlags;
+using weir::tool::OptionRow;
 using weir::tool::ReplayFlags;
 using weir::tool::ToolError;
 using weir::tool::TopoFlags;
@@ -39,6 +49,21 @@ void begin_virtual_time() {
   weir::tool::JobRing::sleeps_are_exact = true;
 }
 
+/// The name of a value that is one of a set: "auto|lz4|zstd". `otherwise` is what else may stand there, in capitals.
+std::string one_of(const Choices &choices, const std::string &otherwise = "") {
+  std::string name;
+  for (const std::string_view choice : choices) name.append(name.empty() ? "" : "|").append(choice);
+  return otherwise.empty() ? name : name + "|" + otherwise;
+}
+
+/// A number of operations, or "all".
+std::string announced(const std::string &text) {
+  if (text == "all") return std::to_string(weir::tool::announce_all);
+  if (text.empty() || text.find_first_not_of("0123456789") != std::string::npos)
+    throw ToolError(weir::tool::no_such_value("--announce", text, {"all"}, "a number"));
+  return text;
+}
+
 /// What a pool is made of, and how a trace runs in it.
 void add_pool_flags(CLI::App &command, ReplayFlags &flags) {
   command.add_option("--host-memory", flags.host_memory,
@@ -51,7 +76,8 @@ void add_pool_flags(CLI::App &command, ReplayFlags &flags) {
   command
       .add_option("--storage", flags.storage,
                   "directory for spilled pages; more than one: striped over them")
-      ->allow_extra_args(false);
+      ->allow_extra_args(false)
+      ->type_name("DIR");
   command.add_option("--storage-size", flags.storage_size,
                      "storage budget, as above [default: enough for everything]");
   command.add_flag("--encrypt-storage", flags.encrypt_storage,
@@ -59,7 +85,8 @@ void add_pool_flags(CLI::App &command, ReplayFlags &flags) {
   command.add_flag("--buffered-storage", flags.buffered_storage,
                    "spill through the page cache, not past it");
   command.add_flag("--no-io-uring", flags.no_io_uring, "read and write on threads");
-  command.add_option("--codec", flags.codec, "auto, lz4, zstd or raw [default: auto]");
+  command.add_option("--codec", flags.codec, "how pages are compressed [default: auto]")
+      ->type_name(one_of(weir::tool::store_codec_choices()));
   command.add_option("--compress-threads", flags.compress_threads,
                      "threads that compress [default: a quarter of the CPUs]");
   command
@@ -68,13 +95,14 @@ void add_pool_flags(CLI::App &command, ReplayFlags &flags) {
       ->capture_default_str();
   command.add_option("--granule", flags.granule,
                      "page size, a power of two [default: near peak / 4096, 16K to 2M]");
-  command.add_option("--data", flags.data, "contents: pattern, tensor, random or zero")
-      ->capture_default_str();
+  command.add_option("--data", flags.data, "the contents of blocks")
+      ->capture_default_str()
+      ->type_name(one_of(weir::tool::data_choices()));
   command.add_option("--seed", flags.seed, "seed of the contents")->capture_default_str();
-  command.add_option(
-      "--pace", flags.pace,
-      "a100, h100 or FLOPS,BYTES_PER_S,LINK_BYTES_PER_S: operations take as long as on such a "
-      "device, and its link is as fast");
+  command
+      .add_option("--pace", flags.pace,
+                  "operations take as long as on such a device, and its link is as fast")
+      ->type_name(one_of(weir::tool::pace_choices(), "FLOPS,BYTES_PER_S,LINK_BYTES_PER_S"));
   command.add_option("--slow", flags.slow, "with --pace: stretch all modelled times by this")
       ->capture_default_str();
   command.add_flag("--no-vmm", flags.no_vmm, "host backend without virtual memory management");
@@ -85,20 +113,22 @@ void add_pool_flags(CLI::App &command, ReplayFlags &flags) {
   command
       .add_option("--announce", flags.announce,
                   "operations announced ahead; 0 = none, all = the whole trace before its first")
-      ->transform([](const std::string &text) {
-        return text == "all" ? std::to_string(weir::tool::announce_all) : text;
-      })
-      ->capture_default_str();
-  command.add_option("--policy", flags.policy, "the pool's policy [default: the library's]");
+      ->transform(announced)
+      ->capture_default_str()
+      ->type_name("all|UINT");
+  command.add_option("--policy", flags.policy, "the pool's policy [default: the library's]")
+      ->type_name(one_of(weir::tool::policy_choices()));
   command.add_option("--ahead", flags.ahead, "operations the host may be ahead of the stream")
       ->capture_default_str();
   command.add_option("--backend", flags.backend, "use the first device of this backend")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->type_name(one_of(weir::tool::backend_choices(), "NAME"));
 }
 
 void add_replay_flags(CLI::App &command, ReplayFlags &flags) {
   command.add_option("trace", flags.trace, "trace file (.vmt, plain or zstd-compressed)")
-      ->required();
+      ->required()
+      ->type_name("FILE");
   command
       .add_option("--device-memory", flags.device_memory,
                   "device budget: a size (K, M, G, T = powers of 1024) or P% of the trace's peak")
@@ -107,11 +137,14 @@ void add_replay_flags(CLI::App &command, ReplayFlags &flags) {
   command.add_flag("--steps", flags.steps,
                    "what an operation frees before its end is gone before it goes on");
   command.add_flag("--touch", flags.touch, "write every block once when it is allocated");
-  command.add_option(
-      "--policy-load", flags.policy_load,
-      "before the run with the budgets, load what a policy has learned from this file");
-  command.add_option("--policy-save", flags.policy_save,
-                     "after it, save what the policy has learned in this file");
+  command
+      .add_option("--policy-load", flags.policy_load,
+                  "before the run with the budgets, load what a policy has learned from this file")
+      ->type_name("FILE");
+  command
+      .add_option("--policy-save", flags.policy_save,
+                  "after it, save what the policy has learned in this file")
+      ->type_name("FILE");
   command.add_flag("--no-warm-up", flags.no_warm_up,
                    "do not replay once on cold memory before the clock starts");
   command.add_flag(
@@ -124,25 +157,33 @@ void add_replay_flags(CLI::App &command, ReplayFlags &flags) {
   command.add_flag("--no-all-resident", flags.no_all_resident,
                    "no run with everything in place: only those under the budgets");
   command.add_flag("--json", flags.json, "print the result as JSON");
-  command.add_option("--json-out", flags.json_out, "also write the JSON to this file");
+  command.add_option("--json-out", flags.json_out, "also write the JSON to this file")
+      ->type_name("FILE");
   command.add_flag("--progress", flags.progress, "show progress also with --json and no terminal");
 }
 
 void add_frag_flags(CLI::App &command, FragFlags &flags) {
   command.add_option("trace", flags.pool.trace, "trace file (.vmt, plain or zstd-compressed)")
-      ->required();
-  command.add_option("--html", flags.html,
-                     "the page to write [default: NAME.frag.html, unless only --png is given]");
-  command.add_option("--png", flags.png, "the picture to write");
-  command.add_option("--placement", flags.placement,
-                     "without budgets: multi-map, vmm, segments or pytorch [default: multi-map]");
+      ->required()
+      ->type_name("FILE");
+  command
+      .add_option("--html", flags.html,
+                  "the page to write [default: NAME.frag.html, unless only --png is given]")
+      ->type_name("FILE");
+  command.add_option("--png", flags.png, "the picture to write")->type_name("FILE");
+  command
+      .add_option("--placement", flags.placement,
+                  "without budgets: where blocks are placed [default: multi-map]")
+      ->type_name(one_of(weir::tool::placement_choices()));
   command.add_option("--capacity", flags.capacity,
                      "with --placement: the most that may be reserved; a refusal ends the film");
   command
       .add_option("--frames", flags.frames, "instants to draw, at least; named ones come on top")
       ->capture_default_str();
-  command.add_option("--colour,--color", flags.colour,
-                     "tier, tag, size or age [default: tier with budgets, else tag]");
+  command
+      .add_option("--colour,--color", flags.colour,
+                  "what colours stand for [default: tier with budgets, else tag]")
+      ->type_name(one_of(weir::tool::colour_choices()));
   command.add_flag("--json", flags.json, "print the figures as JSON");
   command.add_option("--device-memory", flags.pool.device_memory,
                      "replay in a pool with this device budget: a size (K, M, G, T = powers of "
@@ -152,15 +193,17 @@ void add_frag_flags(CLI::App &command, FragFlags &flags) {
 
 void add_codec_flags(CLI::App &command, CodecFlags &flags) {
   command.add_option("files", flags.files, "files of raw bytes, as device memory has them")
-      ->required();
+      ->required()
+      ->type_name("FILE");
   command
       .add_option(
           "--codec", flags.codecs,
-          "fast or dense (what pays), lz4, zstd, fx, sparse, mask, planes or narrow; more than "
-          "one: each [default: fast, dense, lz4, zstd]")
-      ->allow_extra_args(false);
-  command.add_option("--element", flags.element,
-                     "what the bytes are: f16, bf16, f32 or f64 [default: found out by looking]");
+          "fast and dense: what pays; more than one: each [default: fast, dense, lz4, zstd]")
+      ->allow_extra_args(false)
+      ->type_name(one_of(weir::tool::codec_choices()));
+  command
+      .add_option("--element", flags.element, "what the bytes are [default: found out by looking]")
+      ->type_name(one_of(weir::tool::element_choices()));
   command.add_option("--mib", flags.mib, "repeat a file's bytes to at least so many MiB")
       ->capture_default_str();
   command
@@ -171,11 +214,12 @@ void add_codec_flags(CLI::App &command, CodecFlags &flags) {
 }
 
 void add_topo_flags(CLI::App &command, TopoFlags &flags) {
-  command.add_option(
-      "--xml", flags.xml,
-      "a machine's topology, as hwloc's lstopo exports it, instead of this machine's");
+  command
+      .add_option("--xml", flags.xml,
+                  "a machine's topology, as hwloc's lstopo exports it, instead of this machine's")
+      ->type_name("FILE");
   command.add_option("--options", flags.options, "options of the context, \"key=value;...\"");
-  command.add_option("--svg", flags.svg, "write a picture to this file");
+  command.add_option("--svg", flags.svg, "write a picture to this file")->type_name("FILE");
   command.add_flag("--json", flags.json, "print JSON");
 }
 
@@ -184,6 +228,15 @@ void add_calibrate_flags(CLI::App &command, CalibrateFlags &flags) {
       ->capture_default_str();
   command.add_flag("--no-save", flags.no_save, "measure only; later runs do not see the figures");
   command.add_option("--options", flags.options, "options of the context, \"key=value;...\"");
+  command.add_flag("--json", flags.json, "print JSON");
+}
+
+void add_doctor_flags(CLI::App &command, DoctorFlags &flags) {
+  command
+      .add_option("--storage", flags.storage,
+                  "look at this directory for spilled pages, too; more than one: at each")
+      ->allow_extra_args(false)
+      ->type_name("DIR");
   command.add_flag("--json", flags.json, "print JSON");
 }
 
@@ -200,9 +253,10 @@ void add_allocator_flags(CLI::App &command, AllocatorFlags &flags) {
   for (CLI::Option *other : others) only->excludes(other);
   command
       .add_option("--placement", flags.placements,
-                  "multi-map, vmm, segments or pytorch; more than one: each [default: all]")
+                  "where blocks are placed; more than one: each [default: all]")
       ->allow_extra_args(false)
-      ->needs(only);
+      ->needs(only)
+      ->type_name(one_of(weir::tool::placement_choices()));
   command
       .add_option("--capacity", flags.capacity,
                   "memory that may be reserved: a size or P% of the trace's peak "
@@ -210,15 +264,41 @@ void add_allocator_flags(CLI::App &command, AllocatorFlags &flags) {
       ->needs(only);
 }
 
+/// A command as shells are told of it.
+CommandRow row_of(const CLI::App &command) {
+  CommandRow row{command.get_name(), command.get_description(), {}};
+  for (const CLI::Option *option : command.get_options()) {
+    OptionRow &entry = row.options.emplace_back();
+    for (const std::string &name : option->get_snames()) entry.names.push_back("-" + name);
+    for (const std::string &name : option->get_lnames()) entry.names.push_back("--" + name);
+    entry.meaning = option->get_description();
+    if (option->get_items_expected_max() != 0)
+      entry.value = weir::tool::value_kind(option->get_type_name());
+    entry.repeats = option->get_items_expected_max() > 1;
+  }
+  return row;
+}
+
+CommandTable table_of(const CLI::App &app) {
+  CommandTable table = {row_of(app)};
+  for (const CLI::App *command : app.get_subcommands({})) table.push_back(row_of(*command));
+  return table;
+}
+
+/// The word, and what it may have been.
+std::string unknown_option(const CLI::App &app, const std::string &command,
+                           const std::string &word) {
+  const CommandRow row = row_of(app);
+  Choices options;
+  for (const OptionRow &option : row.options)
+    options.insert(options.end(), option.names.begin(), option.names.end());
+  return weir::tool::no_such_option(command, word, options);
+}
+
 /// An option that the command does not have, and that stands among its arguments: CLI11 would list these with it.
 void refuse_option(const CLI::App &command) {
-  for (const std::string &word : command.remaining()) {
-    if (!word.starts_with('-')) continue;
-    std::vector<std::string> options;
-    for (const CLI::Option *option : command.get_options())
-      for (const std::string &name : option->get_lnames()) options.push_back("--" + name);
-    throw ToolError(weir::tool::no_such_option(command.get_name(), word, options));
-  }
+  for (const std::string &word : command.remaining())
+    if (word.starts_with('-')) throw ToolError(unknown_option(command, command.get_name(), word));
 }
 
 /// What CLI11 says of a command's own arguments that it can't parse; of what stands before a command or in its place,
@@ -231,74 +311,122 @@ void refuse_option(const CLI::App &command) {
     throw ToolError(std::string(error.what()) + " (see weir " + parsed.front()->get_name() +
                     " --help)");
   }
-  if (rest.empty() || rest.front().starts_with('-'))
-    throw UsageError((rest.empty() ? error.what() : "there is no option '" + rest.front() + "'") +
-                     " (see weir --help)");
-  std::vector<std::string_view> commands;
+  if (rest.empty()) throw UsageError(std::string(error.what()) + " (see weir --help)");
+  if (rest.front().starts_with('-')) throw UsageError(unknown_option(app, "", rest.front()));
+  Choices commands;
   for (const CLI::App *command : app.get_subcommands({})) commands.push_back(command->get_name());
   throw UsageError(weir::tool::no_such_command(rest.front(), commands));
 }
 
-int run(int argc, char **argv) {
+int print_completion(const std::string &script) {
+  if (std::fputs(script.c_str(), stdout) < 0 || std::fflush(stdout) != 0)
+    throw ToolError("cannot write to standard output");
+  return 0;
+}
+
+/// The commands: what each takes, and what runs it.
+class Program {
+ public:
+  Program();
+  Program(const Program &) = delete;
+  Program &operator=(const Program &) = delete;
+
+  int run(int argc, char **argv);
+
+ private:
+  struct Command {
+    CLI::App *app;
+    std::function<int()> run;
+  };
+
+  CLI::App &add(const char *name, const char *meaning, std::function<int()> run) {
+    CLI::App *command = app_.add_subcommand(name, meaning);
+    commands_.push_back({command, std::move(run)});
+    return *command;
+  }
+  int replay() const;
+
+  CLI::App app_{"Weir, a portable virtual-GPU-memory manager", "weir"};
+  std::vector<Command> commands_;
+  bool devices_json_ = false;
+  bool info_json_ = false;
+  TopoFlags topo_;
+  CalibrateFlags calibrate_;
+  DoctorFlags doctor_;
+  ReplayFlags replay_;
+  AllocatorFlags allocator_;
+  FragFlags frag_;
+  CodecFlags codec_;
+  std::string shell_;
+};
+
+Program::Program() {
   using namespace weir::tool;
-  CLI::App app("Weir, a portable virtual-GPU-memory manager", "weir");
-  app.set_version_flag("--version", std::string("weir ") + weir_version_string());
-  app.require_subcommand(1);
-  bool devices_json = false;
-  bool info_json = false;
-  ReplayFlags replay_flags;
-  AllocatorFlags allocator_flags;
-  CLI::App *devices = app.add_subcommand("devices", "list backends and their devices");
-  devices->add_flag("--json", devices_json, "print JSON");
-  TopoFlags topo_flags;
-  CLI::App *topo = app.add_subcommand("topo", "show places, devices and the links between them");
-  add_topo_flags(*topo, topo_flags);
-  CalibrateFlags calibrate_flags;
-  CLI::App *calibrate =
-      app.add_subcommand("calibrate", "measure the links, for this user's later runs");
-  add_calibrate_flags(*calibrate, calibrate_flags);
-  CLI::App *info = app.add_subcommand("info", "show version, build, limits and options");
-  info->add_flag("--json", info_json, "print JSON");
-  CLI::App *replay =
-      app.add_subcommand("replay", "run an allocation and use trace under a memory budget");
-  add_replay_flags(*replay, replay_flags);
-  FragFlags frag_flags;
-  CLI::App *frag = app.add_subcommand("frag", "draw how a trace lies in memory");
-  add_frag_flags(*frag, frag_flags);
-  add_allocator_flags(*replay, allocator_flags);
-  CodecFlags codec_flags;
-  CLI::App *codec = app.add_subcommand("codec", "measure what compression makes of files");
-  add_codec_flags(*codec, codec_flags);
-  if (argc <= 1) {
-    std::fputs(app.help().c_str(), stderr);
-    return usage_status;
-  }
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError &error) {
-    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
-    refuse(app, error);
-  }
-  if (devices->parsed()) return run_devices(devices_json);
-  if (topo->parsed()) return run_topo(topo_flags);
-  if (calibrate->parsed()) return run_calibrate(calibrate_flags);
-  if (info->parsed()) return run_info(info_json);
-  if (frag->parsed()) return run_frag(check_frag_flags(frag_flags));
-  if (codec->parsed()) return run_codec(check_codec_flags(codec_flags));
-  if (allocator_flags.allocator_only)
-    return run_allocator_replay(check_allocator_flags(allocator_flags, replay_flags.trace,
-                                                      replay_flags.granule, replay_flags.json,
-                                                      replay_flags.json_out));
-  const weir::tool::ReplayOptions options = check_replay_flags(replay_flags);
+  app_.set_version_flag("--version", std::string("weir ") + weir_version_string());
+  app_.require_subcommand(1);
+  add("devices", "list backends and their devices", [this] {
+    return run_devices(devices_json_);
+  }).add_flag("--json", devices_json_, "print JSON");
+  add_topo_flags(add("topo", "show places, devices and the links between them",
+                     [this] { return run_topo(topo_); }),
+                 topo_);
+  add_calibrate_flags(add("calibrate", "measure the links, for this user's later runs",
+                          [this] { return run_calibrate(calibrate_); }),
+                      calibrate_);
+  add("info", "show version, build, limits and options", [this] {
+    return run_info(info_json_);
+  }).add_flag("--json", info_json_, "print JSON");
+  add_doctor_flags(add("doctor", "check what limits Weir here, and say what to change",
+                       [this] { return run_doctor(doctor_); }),
+                   doctor_);
+  CLI::App &traces = add("replay", "run an allocation and use trace under a memory budget",
+                         [this] { return replay(); });
+  add_replay_flags(traces, replay_);
+  add_allocator_flags(traces, allocator_);
+  add_frag_flags(add("frag", "draw how a trace lies in memory",
+                     [this] { return run_frag(check_frag_flags(frag_)); }),
+                 frag_);
+  add_codec_flags(add("codec", "measure what compression makes of files",
+                      [this] { return run_codec(check_codec_flags(codec_)); }),
+                  codec_);
+  add("completion", "print a script by which a shell completes command lines",
+      [this] { return print_completion(completion_script(shell_, table_of(app_))); })
+      .add_option("shell", shell_, "the shell it is for")
+      ->required()
+      ->type_name(one_of(shell_choices()));
+}
+
+int Program::replay() const {
+  using namespace weir::tool;
+  if (allocator_.allocator_only)
+    return run_allocator_replay(check_allocator_flags(allocator_, replay_.trace, replay_.granule,
+                                                      replay_.json, replay_.json_out));
+  const ReplayOptions options = check_replay_flags(replay_);
   if (options.virtual_time) begin_virtual_time();
   return run_replay(options);
+}
+
+int Program::run(int argc, char **argv) {
+  if (argc <= 1) {
+    std::fputs(app_.help().c_str(), stderr);
+    return weir::tool::usage_status;
+  }
+  try {
+    app_.parse(argc, argv);
+  } catch (const CLI::ParseError &error) {
+    if (error.get_exit_code() == 0) return app_.exit(error);  // --help, --version
+    refuse(app_, error);
+  }
+  for (const Command &command : commands_)
+    if (command.app->parsed()) return command.run();
+  throw UsageError("no command was named (see weir --help)");
 }
 
 }  // namespace
 
 int main(int argc, char **argv) {
   try {
-    return run(argc, argv);
+    return Program().run(argc, argv);
   } catch (const UsageError &error) {
     std::fprintf(stderr, "weir: %s\n", error.what());
     return weir::tool::usage_status;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The placements by name.
+#include "choices.hpp"
 #include "error.hpp"
 #include "placement_kinds.hpp"
 
@@ -43,6 +44,12 @@ std::optional<PlacementKind> placement_of(std::string_view name) {
   for (const PlacementKind kind : all_placements)
     if (name == placement_name(kind)) return kind;
   return std::nullopt;
+}
+
+Choices placement_choices() {
+  Choices names;
+  for (const PlacementKind kind : all_placements) names.push_back(placement_name(kind));
+  return names;
 }
 
 std::unique_ptr<Placement> make_placement(PlacementKind kind, const PlacementOptions &options) {

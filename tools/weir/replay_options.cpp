@@ -3,6 +3,7 @@
 // Flags of `weir replay`: checking, and what they come to for a trace. main.cpp declares them.
 #include "replay_options.hpp"
 
+#include "choices.hpp"
 #include "error.hpp"
 
 #include <sys/stat.h>
@@ -20,14 +21,26 @@ constexpr uint64_t most_ahead = 65536;
 constexpr size_t most_storage_directories = 16;  // weir/pool.h
 constexpr uint64_t most_compress_threads = 1024;
 
+struct KnownPace {
+  const char *name;
+  Pace pace;
+};
+constexpr KnownPace known_paces[] = {
+    {"a100", {312e12, 1.555e12, 25e9, 1}},
+    {"h100", {989e12, 3.35e12, 55e9, 1}},
+};
+
+constexpr DataMode data_modes[] = {DataMode::pattern, DataMode::tensor, DataMode::random,
+                                   DataMode::zero};
+
 Pace parse_pace(const std::string &text) {
-  if (text == "a100") return {312e12, 1.555e12, 25e9, 1};
-  if (text == "h100") return {989e12, 3.35e12, 55e9, 1};
+  for (const KnownPace &known : known_paces)
+    if (text == known.name) return known.pace;
   const size_t first = text.find(',');
   const size_t second = first == std::string::npos ? first : text.find(',', first + 1);
   if (second == std::string::npos || text.find(',', second + 1) != std::string::npos)
-    throw ToolError("--pace: '" + text +
-                    "' is neither 'a100', 'h100' nor FLOPS,BYTES_PER_S,LINK_BYTES_PER_S");
+    throw ToolError(
+        no_such_value("--pace", text, pace_choices(), "FLOPS,BYTES_PER_S,LINK_BYTES_PER_S"));
   const std::string_view view = text;
   return {parse_rate(view.substr(0, first), "--pace"),
           parse_rate(view.substr(first + 1, second - first - 1), "--pace"),
@@ -35,10 +48,14 @@ Pace parse_pace(const std::string &text) {
 }
 
 DataMode parse_data(const std::string &text) {
-  for (const DataMode mode :
-       {DataMode::pattern, DataMode::tensor, DataMode::random, DataMode::zero})
+  for (const DataMode mode : data_modes)
     if (text == data_mode_name(mode)) return mode;
-  throw ToolError("--data: '" + text + "' is not 'pattern', 'tensor', 'random' or 'zero'");
+  throw ToolError(no_such_value("--data", text, data_choices()));
+}
+
+void check_choice(const std::string &what, const std::string &text, const Choices &choices) {
+  if (std::find(choices.begin(), choices.end(), text) == choices.end())
+    throw ToolError(no_such_value(what, text, choices));
 }
 
 void check_directory(const std::string &path) {
@@ -76,9 +93,7 @@ void check_compression(const ReplayFlags &flags, ReplayOptions &options) {
   if (!flags.compressed_memory.empty())
     options.compressed_memory = parse_size_or_share(flags.compressed_memory, "--compressed-memory");
   if (!flags.codec.empty()) {
-    if (flags.codec != "auto" && flags.codec != "lz4" && flags.codec != "zstd" &&
-        flags.codec != "raw")
-      throw ToolError("--codec: '" + flags.codec + "' is not 'auto', 'lz4', 'zstd' or 'raw'");
+    check_choice("--codec", flags.codec, store_codec_choices());
     if (flags.compressed_memory.empty() && flags.storage.empty())
       throw ToolError("--codec: '" + flags.codec + "' needs --compressed-memory or --storage");
     options.codec = flags.codec;
@@ -128,6 +143,21 @@ void check_virtual(const ReplayFlags &flags, ReplayOptions &options) {
 }
 
 }  // namespace
+
+Choices data_choices() {
+  Choices names;
+  for (const DataMode mode : data_modes) names.push_back(data_mode_name(mode));
+  return names;
+}
+
+Choices pace_choices() {
+  Choices names;
+  for (const KnownPace &known : known_paces) names.emplace_back(known.name);
+  return names;
+}
+
+Choices store_codec_choices() { return {"auto", "lz4", "zstd", "raw"}; }  // weir/pool.h
+Choices policy_choices() { return {"auto", "lru-window"}; }               // weir/pool.h
 
 ReplayOptions check_replay_flags(const ReplayFlags &flags) {
   ReplayOptions options;
@@ -188,6 +218,7 @@ ReplayOptions check_replay_flags(const ReplayFlags &flags) {
   options.touch = flags.touch;
   options.yardstick = flags.yardstick;
   options.all_resident = !flags.no_all_resident;
+  if (!flags.policy.empty()) check_choice("--policy", flags.policy, policy_choices());
   options.policy = flags.policy;
   options.policy_load = flags.policy_load;
   options.policy_save = flags.policy_save;

@@ -82,6 +82,12 @@ double parse_rate(std::string_view text, std::string_view what) {
   return *value;
 }
 
+std::string shell_quoted(std::string_view text) {
+  std::string safe = "'";
+  for (const char letter : text) letter == '\'' ? safe += "'\\''" : safe += letter;
+  return safe + "'";
+}
+
 std::string format_fixed(double value, int decimals) {
   char buffer[64];
   const auto [end, error] =

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Numbers as people write them: sizes with K/M/G/T suffixes (binary), percentages, rates. Parsing
+// Numbers as people write them: sizes with K/M/G/T suffixes (binary), percentages, rates; and words of a shell. Parsing
 // is strict: what is not wholly a number is refused, with the text named. Nothing here may depend
 // on the locale.
 #pragma once
@@ -28,6 +28,9 @@ double parse_rate(std::string_view text, std::string_view what);
 
 /// "3.46 GiB".
 std::string format_bytes(uint64_t bytes);
+
+/// In single quotes, as one word of a shell, whatever is in it.
+std::string shell_quoted(std::string_view text);
 
 /// Fixed decimals, without the locale.
 std::string format_fixed(double value, int decimals);

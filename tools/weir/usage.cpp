@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The nearest command is found by the number of letters inserted, left out, changed or swapped with their neighbour.
+// The nearest word is found by the number of letters inserted, left out, changed or swapped with their neighbour.
 #include "tools/weir/usage.hpp"
 
 #include <algorithm>
@@ -27,50 +27,65 @@ size_t distance(std::string_view a, std::string_view b) {
   return least[a.size()][b.size()];
 }
 
+size_t letters(std::string_view word) {
+  return word.size() - std::min(word.find_first_not_of('-'), word.size());
+}
+
+/// "; did you mean 'topo'?", or nothing.
+std::string did_you_mean(std::string_view word, const Choices &choices) {
+  const std::string_view near = nearest(word, choices);
+  return near.empty() ? "" : "; did you mean '" + std::string(near) + "'?";
+}
+
+/// "a, b and c".
+std::string listed(const Choices &words, std::string_view last, std::string_view quote) {
+  std::string text;
+  for (size_t i = 0; i < words.size(); ++i) {
+    if (i > 0) text += i + 1 < words.size() ? ", " : " " + std::string(last) + " ";
+    text.append(quote).append(words[i]).append(quote);
+  }
+  return text;
+}
+
 }  // namespace
 
-std::string_view nearest_command(std::string_view word,
-                                 const std::vector<std::string_view> &commands) {
-  constexpr size_t longest = 32;  // no command is near to what is longer
-  if (word.empty() || word.size() > longest) return {};
-  const size_t allowed = word.size() <= 3 ? 1 : 2;
-  std::string_view nearest;
+std::string_view nearest(std::string_view word, const Choices &choices) {
+  constexpr size_t longest = 32;  // nothing of ours is near to what is longer
+  if (letters(word) == 0 || word.size() > longest) return {};
+  const size_t allowed = (letters(word) + 2) / 3;
+  std::string_view near;
   size_t least = allowed + 1;
   bool several = false;
-  for (const std::string_view command : commands) {
-    const size_t steps = command.starts_with(word) ? 0 : distance(word, command);
+  for (const std::string_view choice : choices) {
+    const size_t steps = choice.starts_with(word) ? 0 : distance(word, choice);
     if (steps > allowed || steps > least) continue;
     several = steps == least;
     least = steps;
-    nearest = command;
+    near = choice;
   }
-  return several ? std::string_view{} : nearest;
+  return several ? std::string_view{} : near;
 }
 
-std::string no_such_command(std::string_view word, const std::vector<std::string_view> &commands) {
-  std::string sentence = "there is no command '" + std::string(word) + "'";
-  const std::string_view nearest = nearest_command(word, commands);
-  if (!nearest.empty())
-    sentence += "; did you mean '" + std::string(nearest) + "'?";
-  else
-    sentence += ".";
-  sentence += " The commands are ";
-  for (size_t i = 0; i < commands.size(); ++i) {
-    if (i > 0) sentence += i + 1 < commands.size() ? ", " : " and ";
-    sentence += commands[i];
-  }
-  return sentence + " (see weir --help)";
+std::string no_such_command(std::string_view word, const Choices &commands) {
+  const std::string meant = did_you_mean(word, commands);
+  return "there is no command '" + std::string(word) + "'" + (meant.empty() ? "." : meant) +
+         " The commands are " + listed(commands, "and", "") + " (see weir --help)";
 }
 
 std::string no_such_option(std::string_view command, std::string_view word,
-                           const std::vector<std::string> &options) {
+                           const Choices &options) {
   word = word.substr(0, word.find('='));
-  const std::string name = "weir " + std::string(command);
-  std::string sentence = name + " has no option '" + std::string(word) + "'";
-  const std::string_view nearest =
-      nearest_command(word, std::vector<std::string_view>(options.begin(), options.end()));
-  if (!nearest.empty()) sentence += "; did you mean '" + std::string(nearest) + "'?";
-  return sentence + " (see " + name + " --help)";
+  const std::string name = command.empty() ? "weir" : "weir " + std::string(command);
+  return name + " has no option '" + std::string(word) + "'" + did_you_mean(word, options) +
+         " (see " + name + " --help)";
+}
+
+std::string no_such_value(std::string_view what, std::string_view word, const Choices &choices,
+                          std::string_view otherwise) {
+  std::string list = listed(choices, "or", "'");
+  if (!otherwise.empty()) list.append(", nor ").append(otherwise);
+  return std::string(what) + ": '" + std::string(word) + "' is not " + list +
+         did_you_mean(word, choices);
 }
 
 }  // namespace weir::tool

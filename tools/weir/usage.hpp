@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is said of a command line that names no command of ours, or no option of a command. Texts only: who prints them, and the exit status, are
-// main.cpp's.
+// What is said of a command line that names no command of ours, no option of a command, or no value that an option takes: the wrong
+// word, and the nearest right one. Texts only: who prints them, and the exit status, are main.cpp's.
 #pragma once
 
 #include <stdexcept>
@@ -21,16 +21,23 @@ class UsageError : public std::runtime_error {
   explicit UsageError(const std::string &sentence) : std::runtime_error(sentence) {}
 };
 
-/// The command that was probably meant: the one word was begun with, else the one from which it differs by two letters
-/// at most (one, if it has three or fewer). Empty if there is none, or no single nearest one.
-std::string_view nearest_command(std::string_view word,
-                                 const std::vector<std::string_view> &commands);
+/// The words that may stand in a place: commands, options, or the values of an option.
+using Choices = std::vector<std::string_view>;
+
+/// The word that was probably meant: the one `word` was begun with, else the one from which it differs by a third of its letters
+/// at most (rounded up; hyphens in front do not count). Empty if there is none, or no single nearest one.
+std::string_view nearest(std::string_view word, const Choices &choices);
 
 /// "there is no command 'tpoo'; did you mean 'topo'? The commands are ... (see weir --help)".
-std::string no_such_command(std::string_view word, const std::vector<std::string_view> &commands);
+std::string no_such_command(std::string_view word, const Choices &commands);
 
 /// "weir topo has no option '--jsn'; did you mean '--json'? (see weir topo --help)". `word` may have a value behind "=".
-std::string no_such_option(std::string_view command, std::string_view word,
-                           const std::vector<std::string> &options);
+/// `command` empty: the option stands before any.
+std::string no_such_option(std::string_view command, std::string_view word, const Choices &options);
+
+/// "--data: 'tensr' is not 'pattern', 'tensor', 'random' or 'zero'; did you mean 'tensor'?". `what` is the option;
+/// `otherwise` is what else it takes, such as "a number".
+std::string no_such_value(std::string_view what, std::string_view word, const Choices &choices,
+                          std::string_view otherwise = {});
 
 }  // namespace weir::tool
