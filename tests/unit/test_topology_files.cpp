@@ -301,11 +301,15 @@ void old_files_are_read(void **) {
 /// Several machines as one, which hwloc 1.x could make and hwloc 2 does not read.
 void an_assembled_machine_is_refused(void **) {
   const char *name = "hwloc-1.11-8em64t-2mi2ma2c.xml";
-  const std::string path = recorded(name);
-  if (path.empty() || access(path.c_str(), R_OK) != 0) {
+  const bool there = [name] {
+    const std::string path = recorded(name);
+    return !path.empty() && access(path.c_str(), R_OK) == 0;
+  }();
+  if (!there) {  // nothing lives across the skip
     print_message("skipped: no %s in WEIR_SHARED_DIR\n", name);
     skip();
   }
+  const std::string path = recorded(name);
   Machine machine(std::pmr::get_default_resource());
   assert_int_equal(discover_file(path.c_str(), &machine).code(), WEIR_ERROR_INVALID_ARGUMENT);
   assert_non_null(std::strstr(weir::last_error().text, name));
