@@ -13,6 +13,7 @@
 #include <cstring>
 #include <random>
 #include <thread>
+#include <tuple>
 #include <utility>
 
 namespace {
@@ -175,6 +176,38 @@ void parts() {
           .print();
     }
   }
+}
+
+/// What a call costs that is refused, against a lease that is granted: a program may meet thousands of them a second.
+void refusals() {
+  Rig rig("host.memory=64M;host.granule=2M", resident_pool(), 8 * mib);
+  const weir_buffer there = resident_buffer(rig, 4 * mib);
+  const weir_buffer other = rig.add_buffer(6 * mib), large = rig.add_buffer(10 * mib);
+  weir_use held = WEIR_USE(there, WEIR_READ_WRITE);
+  weir_lease lease = nullptr;
+  WEIR_BENCH_TRY(weir_acquire(rig.pool(), rig.stream(), &held, 1, nullptr, &lease));
+  const weir_buffer granted = resident_buffer(rig, 2 * mib);
+  const std::tuple<const char *, weir_buffer, weir_result> all[] = {
+      {"OVER_BUDGET", large, WEIR_ERROR_OVER_BUDGET},
+      {"WOULD_BLOCK", other, WEIR_ERROR_WOULD_BLOCK},
+      {"LEASE_CONFLICT", there, WEIR_ERROR_LEASE_CONFLICT}};
+  for (const auto &[name, buffer, wanted] : all) {
+    const auto refuse = [&, buffer = buffer, wanted = wanted] {
+      constexpr int times = 20000;
+      const double start = now_ns();
+      for (int i = 0; i < times; ++i) {
+        weir_use use = WEIR_USE(buffer, WEIR_READ);
+        weir_lease none = nullptr;
+        if (weir_acquire(rig.pool(), rig.stream(), &use, 1, nullptr, &none) != wanted)
+          check(WEIR_ERROR_INTERNAL, name);
+      }
+      return (now_ns() - start) / times;
+    };
+    const Pair pair =
+        interleave(repetitions, refuse, [&] { return time_lease_ns(rig, granted, WEIR_READ); });
+    Json("acquire_refused").text("result", name).pair("refusal_ns", "lease_ns", pair).print();
+  }
+  WEIR_BENCH_TRY(weir_release(lease, rig.stream()));
 }
 
 /// Hits on one device of a pool of eight, its first or its last, against the same in a pool of one; and on the last of a buffer
@@ -390,6 +423,7 @@ int main(int argc, char **argv) {
   if (wanted("sets")) sets();
   if (wanted("announced")) announced();
   if (wanted("parts")) parts();
+  if (wanted("refusals")) refusals();
   if (wanted("devices")) many_devices();
   if (wanted("threads")) {
     two_threads("neighbours", 0);

@@ -21,14 +21,15 @@ namespace {
 /// Runs `body` with the pool's engine.
 template <class Body>
 weir_result with_engine(weir_pool pool, Body &&body) noexcept {
-  return guarded([&]() -> Status {
+  return guarded(pool, [&]() -> Status {
     Pool *object = nullptr;
     WEIR_TRY(get(pool, &object));
     return body(object->engine());
   });
 }
 
-Status create_buffer(weir_pool handle, const weir_buffer_desc *given, weir_buffer *out) {
+Status create_buffer(weir_pool handle, const weir_buffer_desc *given, const void *caller,
+                     weir_buffer *out) {
   Pool *pool = nullptr;
   WEIR_TRY(get(handle, &pool));
   WEIR_TRY(need(out, "buffer"));
@@ -42,7 +43,7 @@ Status create_buffer(weir_pool handle, const weir_buffer_desc *given, weir_buffe
       return fail(WEIR_ERROR_INVALID_HANDLE, "the client is of another pool");
     client = object->id;
   }
-  return pool->engine().maker().create_buffer(desc, client, out);
+  return pool->engine().maker().create_buffer(desc, client, pool->stack_from(caller), out);
 }
 
 Status place_buffers(weir_pool handle, const weir_buffer_desc *const *descs, size_t count,
@@ -70,12 +71,13 @@ Status place_buffers(weir_pool handle, const weir_buffer_desc *const *descs, siz
 extern "C" {
 
 weir_result weir_buffer_create(weir_pool pool, const weir_buffer_desc *desc, weir_buffer *buffer) {
-  return guarded([&] { return create_buffer(pool, desc, buffer); });
+  const void *const caller = __builtin_return_address(0);
+  return guarded(pool, [&] { return create_buffer(pool, desc, caller, buffer); });
 }
 
 weir_result weir_buffer_place(weir_pool pool, const weir_buffer_desc *const *descs, size_t count,
                               weir_device *homes) {
-  return guarded([&] { return place_buffers(pool, descs, count, homes); });
+  return guarded(pool, [&] { return place_buffers(pool, descs, count, homes); });
 }
 
 weir_result weir_buffer_destroy(weir_pool pool, weir_buffer buffer) {
@@ -123,6 +125,20 @@ weir_result weir_advise(weir_pool pool, weir_buffer buffer, uint64_t offset, uin
 weir_result weir_discard(weir_pool pool, weir_buffer buffer, uint64_t offset, uint64_t length) {
   return with_engine(
       pool, [&](Engine &engine) { return engine.cpu_copies().discard(buffer, offset, length); });
+}
+
+weir_result weir_buffer_set_name(weir_pool pool, weir_buffer buffer, const char *name) {
+  return with_engine(pool, [&](Engine &engine) { return engine.maker().set_name(buffer, name); });
+}
+
+weir_result weir_buffer_name(weir_pool pool, weir_buffer buffer, char *text, size_t capacity,
+                             size_t *needed) {
+  return with_engine(pool, [&](Engine &engine) -> Status {
+    WEIR_TRY(weir::api::need_text(text, capacity, needed));
+    std::string name;
+    WEIR_TRY(engine.maker().name_of(buffer, &name));
+    return weir::api::write_text(name, text, capacity, needed);
+  });
 }
 
 weir_result weir_buffer_set_priority(weir_pool pool, weir_buffer buffer, int32_t priority) {
@@ -175,18 +191,20 @@ weir_result weir_host_unregister(weir_pool pool, weir_buffer buffer) {
 
 weir_result weir_malloc(weir_pool pool, weir_device device, weir_stream stream, uint64_t size,
                         uint64_t *address) {
-  return guarded([&]() -> Status {
+  const void *const caller = __builtin_return_address(0);
+  return guarded(pool, [&]() -> Status {
     Pool *object = nullptr;
     WEIR_TRY(get(pool, &object));
     WEIR_TRY(need(address, "address"));
     Stream *queue = nullptr;
     if (stream != nullptr) WEIR_TRY(get(*object, stream, &queue));
-    return object->engine().lines().malloc(device, queue, size, address);
+    return object->engine().lines().malloc(device, queue, size, object->stack_from(caller),
+                                           address);
   });
 }
 
 weir_result weir_free(weir_pool pool, weir_stream stream, uint64_t address) {
-  return guarded([&]() -> Status {
+  return guarded(pool, [&]() -> Status {
     Pool *object = nullptr;
     WEIR_TRY(get(pool, &object));
     Stream *queue = nullptr;

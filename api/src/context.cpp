@@ -2,6 +2,7 @@
 //
 // weir/context.h: contexts, backends, devices, links, streams.
 
+#include "api/src/contexts.hpp"
 #include "api/src/guard.hpp"
 
 #include "core/pool/find_device.hpp"
@@ -10,9 +11,11 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -30,8 +33,23 @@ constexpr const char *level_names[] = {"error", "warning", "info", "debug"};
 /// `most` is the entry of the table whose lines still go out.
 void log_to_stderr(void *most, int32_t level, const char *text) {
   if (&level_names[level & 3] > most) return;
-  std::fprintf(stderr, "weir: %s: %s\n", level_names[level & 3], text);
+  timespec now{};
+  (void)clock_gettime(CLOCK_REALTIME, &now);
+  tm day{};
+  (void)gmtime_r(&now.tv_sec, &day);
+  std::fprintf(stderr, "weir: %s: %02d:%02d:%02d.%03ld thread %d: %s\n", level_names[level & 3],
+               day.tm_hour, day.tm_min, day.tm_sec, now.tv_nsec / 1000000, gettid(), text);
 }
+
+}  // namespace
+
+bool logs_to_stderr(const Log &log) noexcept { return log.callback() == log_to_stderr; }
+
+bool is_logged(const Log &log, int32_t level) noexcept {
+  return logs_to_stderr(log) ? &level_names[level] <= log.user() : log.callback() != nullptr;
+}
+
+namespace {
 
 /// WEIR_LOG is the name of a level; every other value is as "warning".
 void log_as_the_user_wants(weir_context_desc *desc) {
@@ -61,7 +79,8 @@ Status create(const weir_context_desc *given, weir_context *out) {
   weir_context_desc desc = WEIR_CONTEXT_DESC_INIT;
   WEIR_TRY(need(out, "context"));
   if (given != nullptr) WEIR_TRY(read_descriptor(given, "desc", &desc));
-  constexpr uint64_t known = WEIR_CONTEXT_NO_HOST_BACKEND | WEIR_CONTEXT_NO_SEARCH;
+  constexpr uint64_t known =
+      WEIR_CONTEXT_NO_HOST_BACKEND | WEIR_CONTEXT_NO_SEARCH | WEIR_CONTEXT_STACKS;
   if ((desc.flags & ~known) != 0) {
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "flags %#llx has bits this version does not know",
                 static_cast<unsigned long long>(desc.flags));
@@ -95,6 +114,7 @@ Status create(const weir_context_desc *given, weir_context *out) {
   const bool host = (desc.flags & WEIR_CONTEXT_NO_HOST_BACKEND) == 0;
   WEIR_TRY(context->start(desc, host ? weir_host_backend_query : nullptr,
                           folder.empty() ? nullptr : folder.c_str()));
+  add_context(context.get());
   *out = reinterpret_cast<weir_context>(context.release());
   return {};
 }
@@ -200,6 +220,7 @@ weir_result weir_context_destroy(weir_context context) {
     WEIR_TRY(get(context, &object));
     WEIR_TRY(object->may_end());
     object->die();
+    weir::api::remove_context(object);
     delete object;
     return {};
   });

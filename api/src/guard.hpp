@@ -8,15 +8,22 @@
 #include "core/base/status.hpp"
 #include "core/pool/pool.hpp"
 
+#include <algorithm>
+#include <cstring>
 #include <new>
+#include <string_view>
 
 namespace weir::api {
 
 /// Set in the child by a handler that weir_context_create registers.
 extern std::atomic<bool> forked;
 
+/// A call has failed, on that pool (NULL: on none). Where no sentence was written for it, what an earlier call wrote is replaced by the
+/// result's name. A refusal is noted with the pool.
+[[gnu::cold, gnu::noinline]] weir_result failed(weir_pool pool, weir_result result) noexcept;
+
 template <class Body>
-weir_result guarded(Body &&body) noexcept {
+weir_result guarded(weir_pool pool, Body &&body) noexcept {
   if (forked.load(std::memory_order_relaxed)) [[unlikely]] {
     return fail(WEIR_ERROR_FORKED,
                 "this process is a child of fork(); create a context of its own after exec")
@@ -24,9 +31,8 @@ weir_result guarded(Body &&body) noexcept {
   }
   try {
     const weir_result result = body().code();
-    // Whoever has not told why has left what an earlier call said.
-    if (result < 0 && last_error().result != result) [[unlikely]]
-      return fail(result, "%s", weir_result_string(result)).code();
+    if (result < 0) [[unlikely]]
+      return failed(pool, result);
     return result;
   } catch (const std::bad_alloc &) {
     return fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory for Weir's own records").code();
@@ -35,6 +41,11 @@ weir_result guarded(Body &&body) noexcept {
   } catch (...) {
     return fail(WEIR_ERROR_INTERNAL, "unexpected exception").code();
   }
+}
+
+template <class Body>
+weir_result guarded(Body &&body) noexcept {
+  return guarded(nullptr, std::forward<Body>(body));
 }
 
 inline Status get(weir_context handle, pool::Context **context) {
@@ -76,6 +87,17 @@ inline Status need_text(const char *text, size_t capacity, const size_t *needed)
   if (capacity == 0 && needed == nullptr)
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "capacity is 0 and needed is NULL");
   return {};
+}
+
+/// Writes a text to where need_text() has found room, cut if it must be.
+inline Status write_text(std::string_view from, char *text, size_t capacity, size_t *needed) {
+  if (needed != nullptr) *needed = from.size() + 1;
+  if (capacity != 0) {
+    const size_t length = std::min(capacity - 1, from.size());
+    std::memcpy(text, from.data(), length);
+    text[length] = '\0';
+  }
+  return Status(capacity == 0 || capacity > from.size() ? WEIR_SUCCESS : WEIR_INCOMPLETE);
 }
 
 }  // namespace weir::api

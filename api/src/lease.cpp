@@ -92,7 +92,7 @@ Status acquire_async(weir_pool handle, weir_stream stream, weir_use *uses, size_
 extern "C" {
 
 weir_result weir_operation_id(weir_pool pool, const char *name, uint32_t *id) {
-  return guarded([&]() -> Status {
+  return guarded(pool, [&]() -> Status {
     Pool *object = nullptr;
     WEIR_TRY(get(pool, &object));
     WEIR_TRY(need(name, "name"));
@@ -111,7 +111,7 @@ weir_result weir_operation_id(weir_pool pool, const char *name, uint32_t *id) {
 
 weir_result weir_acquire(weir_pool pool, weir_stream stream, weir_use *uses, size_t count,
                          const weir_acquire_options *options, weir_lease *lease) {
-  return guarded([&]() -> Status {
+  return guarded(pool, [&]() -> Status {
     Pool *object = nullptr;
     Stream *queue = nullptr;
     WEIR_TRY(get(pool, &object));
@@ -142,8 +142,9 @@ weir_result weir_release(weir_lease lease, weir_stream stream) {
 weir_result weir_acquire_async(weir_pool pool, weir_stream stream, weir_use *uses, size_t count,
                                const weir_acquire_options *options, weir_acquire_callback callback,
                                void *user, weir_request *request) {
-  return guarded(
-      [&] { return acquire_async(pool, stream, uses, count, options, callback, user, request); });
+  return guarded(pool, [&] {
+    return acquire_async(pool, stream, uses, count, options, callback, user, request);
+  });
 }
 
 weir_result weir_request_wait(weir_request request, weir_result *result) {
@@ -177,7 +178,7 @@ weir_result weir_request_cancel(weir_request request) {
 void weir_request_close(weir_request request) { delete reinterpret_cast<RequestHandle *>(request); }
 
 weir_result weir_prefetch(weir_pool pool, weir_stream stream, const weir_use *uses, size_t count) {
-  return guarded([&]() -> Status {
+  return guarded(pool, [&]() -> Status {
     Pool *object = nullptr;
     Stream *queue = nullptr;
     WEIR_TRY(get(pool, &object));
@@ -189,7 +190,7 @@ weir_result weir_prefetch(weir_pool pool, weir_stream stream, const weir_use *us
 
 weir_result weir_announce(weir_pool pool, weir_stream stream, const weir_operation *operations,
                           size_t count, uint64_t flags) {
-  return guarded([&]() -> Status {
+  return guarded(pool, [&]() -> Status {
     Pool *object = nullptr;
     Stream *queue = nullptr;
     WEIR_TRY(get(pool, &object));

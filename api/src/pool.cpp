@@ -2,8 +2,10 @@
 //
 // weir/pool.h: pools, clients, trim, what was learned, counters, snapshot.
 
+#include "api/src/contexts.hpp"
 #include "api/src/guard.hpp"
 
+#include "core/pool/left_behind.hpp"
 #include "core/pool/snapshot.hpp"
 
 #include <cstring>
@@ -50,11 +52,22 @@ Status create_pool(weir_context handle, const weir_pool_desc *given, weir_pool *
   return {};
 }
 
+/// At INFO: what is left dies with its pool, which is allowed.
+void tell_what_is_left(Pool &pool) noexcept {
+  const weir::Log log = pool.context().log().of(&pool.full_name());
+  if (!weir::api::is_logged(log, WEIR_LOG_INFO)) return;
+  (void)weir::if_memory([&] {
+    if (const weir::pool::LeftBehind left(pool.engine().inspector()); left.any())
+      log(WEIR_LOG_INFO, "ends with what was not destroyed: %s", left.line().c_str());
+  });
+}
+
 Status destroy_pool(weir_pool handle) {
   if (handle == nullptr) return {};
   Pool *pool = nullptr;
   WEIR_TRY(get(handle, &pool));
   WEIR_TRY(pool->shutdown());
+  tell_what_is_left(*pool);
   Context &context = pool->context();
   const uint32_t id = pool->id();
   context.hide_pool(id);
@@ -68,13 +81,7 @@ Status snapshot(weir_pool handle, char *text, size_t capacity, size_t *needed) {
   WEIR_TRY(get(handle, &pool));
   WEIR_TRY(weir::api::need_text(text, capacity, needed));
   const std::string json = weir::pool::snapshot(pool->engine().inspector(), pool->name());
-  if (needed != nullptr) *needed = json.size() + 1;
-  if (capacity != 0) {
-    const size_t length = std::min(capacity - 1, json.size());
-    std::memcpy(text, json.data(), length);
-    text[length] = '\0';
-  }
-  return Status(capacity == 0 || capacity > json.size() ? WEIR_SUCCESS : WEIR_INCOMPLETE);
+  return weir::api::write_text(json, text, capacity, needed);
 }
 
 Status policy_save(weir_pool handle, void *bytes, uint64_t capacity, uint64_t *needed) {
@@ -131,11 +138,11 @@ weir_result weir_pool_create(weir_context context, const weir_pool_desc *desc, w
 }
 
 weir_result weir_pool_destroy(weir_pool pool) {
-  return guarded([&] { return destroy_pool(pool); });
+  return guarded(pool, [&] { return destroy_pool(pool); });
 }
 
 weir_result weir_pool_add_device(weir_pool pool, const weir_pool_device *device) {
-  return guarded([&]() -> Status {
+  return guarded(pool, [&]() -> Status {
     Pool *object = nullptr;
     WEIR_TRY(get(pool, &object));
     WEIR_TRY(need(device, "device"));
@@ -144,7 +151,7 @@ weir_result weir_pool_add_device(weir_pool pool, const weir_pool_device *device)
 }
 
 weir_result weir_pool_rebalance(weir_pool pool, uint64_t bytes, uint64_t *moved) {
-  return guarded([&]() -> Status {
+  return guarded(pool, [&]() -> Status {
     Pool *object = nullptr;
     WEIR_TRY(get(pool, &object));
     uint64_t done = 0;
@@ -155,7 +162,7 @@ weir_result weir_pool_rebalance(weir_pool pool, uint64_t bytes, uint64_t *moved)
 }
 
 weir_result weir_pool_remove_device(weir_pool pool, weir_device device, uint64_t timeout_ns) {
-  return guarded([&]() -> Status {
+  return guarded(pool, [&]() -> Status {
     Pool *object = nullptr;
     WEIR_TRY(get(pool, &object));
     return object->engine().membership().remove(device, timeout_ns);
@@ -163,7 +170,7 @@ weir_result weir_pool_remove_device(weir_pool pool, weir_device device, uint64_t
 }
 
 weir_result weir_pool_cancel_remove(weir_pool pool, weir_device device) {
-  return guarded([&]() -> Status {
+  return guarded(pool, [&]() -> Status {
     Pool *object = nullptr;
     WEIR_TRY(get(pool, &object));
     return object->engine().membership().cancel(device);
@@ -171,7 +178,7 @@ weir_result weir_pool_cancel_remove(weir_pool pool, weir_device device) {
 }
 
 weir_result weir_pool_set_loss_callback(weir_pool pool, weir_loss_callback callback, void *user) {
-  return guarded([&]() -> Status {
+  return guarded(pool, [&]() -> Status {
     Pool *object = nullptr;
     WEIR_TRY(get(pool, &object));
     return object->loss_watch().set(callback, user);
@@ -180,11 +187,11 @@ weir_result weir_pool_set_loss_callback(weir_pool pool, weir_loss_callback callb
 
 weir_result weir_pool_lost_ranges(weir_pool pool, weir_lost_range *ranges, size_t capacity,
                                   size_t *count) {
-  return guarded([&] { return lost_ranges(pool, ranges, capacity, count); });
+  return guarded(pool, [&] { return lost_ranges(pool, ranges, capacity, count); });
 }
 
 weir_result weir_client_create(weir_pool pool, const weir_client_desc *given, weir_client *client) {
-  return guarded([&]() -> Status {
+  return guarded(pool, [&]() -> Status {
     Pool *object = nullptr;
     WEIR_TRY(get(pool, &object));
     WEIR_TRY(need(client, "client"));
@@ -218,7 +225,7 @@ weir_result weir_client_stats_get(weir_client client, weir_client_stats *stats) 
 
 weir_result weir_pool_trim(weir_pool pool, weir_device device, uint32_t level, uint64_t bytes,
                            uint64_t *freed) {
-  return guarded([&]() -> Status {
+  return guarded(pool, [&]() -> Status {
     Pool *object = nullptr;
     WEIR_TRY(get(pool, &object));
     uint64_t done = 0;
@@ -230,7 +237,7 @@ weir_result weir_pool_trim(weir_pool pool, weir_device device, uint32_t level, u
 
 weir_result weir_pool_defragment(weir_pool pool, const weir_defragment_desc *given,
                                  weir_defragment_report *report) {
-  return guarded([&]() -> Status {
+  return guarded(pool, [&]() -> Status {
     Pool *object = nullptr;
     WEIR_TRY(get(pool, &object));
     weir_defragment_desc desc = WEIR_DEFRAGMENT_DESC_INIT;
@@ -248,7 +255,7 @@ weir_result weir_pool_defragment(weir_pool pool, const weir_defragment_desc *giv
 }
 
 weir_result weir_pool_set_defragmentation(weir_pool pool, const weir_defragmentation_desc *given) {
-  return guarded([&]() -> Status {
+  return guarded(pool, [&]() -> Status {
     Pool *object = nullptr;
     WEIR_TRY(get(pool, &object));
     weir_defragmentation_desc desc = WEIR_DEFRAGMENTATION_DESC_INIT;
@@ -259,15 +266,15 @@ weir_result weir_pool_set_defragmentation(weir_pool pool, const weir_defragmenta
 
 weir_result weir_pool_policy_save(weir_pool pool, void *bytes, uint64_t capacity,
                                   uint64_t *needed) {
-  return guarded([&] { return policy_save(pool, bytes, capacity, needed); });
+  return guarded(pool, [&] { return policy_save(pool, bytes, capacity, needed); });
 }
 
 weir_result weir_pool_policy_load(weir_pool pool, const void *bytes, uint64_t size) {
-  return guarded([&] { return policy_load(pool, bytes, size); });
+  return guarded(pool, [&] { return policy_load(pool, bytes, size); });
 }
 
 weir_result weir_pool_stats_get(weir_pool pool, weir_pool_stats *stats) {
-  return guarded([&]() -> Status {
+  return guarded(pool, [&]() -> Status {
     Pool *object = nullptr;
     WEIR_TRY(get(pool, &object));
     weir_pool_stats value{};
@@ -277,7 +284,7 @@ weir_result weir_pool_stats_get(weir_pool pool, weir_pool_stats *stats) {
 }
 
 weir_result weir_pool_codec_stats_get(weir_pool pool, weir_codec_stats *stats) {
-  return guarded([&]() -> Status {
+  return guarded(pool, [&]() -> Status {
     weir::pool::Pool *object = nullptr;
     WEIR_TRY(get(pool, &object));
     weir_codec_stats all = WEIR_CODEC_STATS_INIT;
@@ -288,7 +295,7 @@ weir_result weir_pool_codec_stats_get(weir_pool pool, weir_codec_stats *stats) {
 
 weir_result weir_pool_device_stats_get(weir_pool pool, weir_device device,
                                        weir_pool_device_stats *stats) {
-  return guarded([&]() -> Status {
+  return guarded(pool, [&]() -> Status {
     Pool *object = nullptr;
     WEIR_TRY(get(pool, &object));
     weir_pool_device_stats value = WEIR_POOL_DEVICE_STATS_INIT;
@@ -298,7 +305,7 @@ weir_result weir_pool_device_stats_get(weir_pool pool, weir_device device,
 }
 
 weir_result weir_pool_reset_peak(weir_pool pool, weir_device device) {
-  return guarded([&]() -> Status {
+  return guarded(pool, [&]() -> Status {
     Pool *object = nullptr;
     WEIR_TRY(get(pool, &object));
     return object->engine().inspector().reset_peak(device);
@@ -306,11 +313,11 @@ weir_result weir_pool_reset_peak(weir_pool pool, weir_device device) {
 }
 
 weir_result weir_pool_map(weir_pool pool, weir_piece *pieces, size_t capacity, size_t *count) {
-  return guarded([&] { return map(pool, pieces, capacity, count); });
+  return guarded(pool, [&] { return map(pool, pieces, capacity, count); });
 }
 
 weir_result weir_pool_snapshot(weir_pool pool, char *text, size_t capacity, size_t *needed) {
-  return guarded([&] { return snapshot(pool, text, capacity, needed); });
+  return guarded(pool, [&] { return snapshot(pool, text, capacity, needed); });
 }
 
 }  // extern "C"

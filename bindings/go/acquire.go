@@ -98,7 +98,7 @@ func (p *Pool) acquire(ctx context.Context, stream *Stream, options *AcquireOpti
 	if s.one.error != 0 {
 		err := oneError(op, s.one)
 		if errors.Is(err, ErrWouldBlock) && mayWait(ctx, options) {
-			err = s.await(ctx, options)
+			err = reported(s.await(ctx, options), err)
 		}
 		if err != nil {
 			s.recycle()
@@ -177,6 +177,15 @@ func (s *leaseState) request(ctx context.Context, options *AcquireOptions) (got 
 	}
 	C.weirgo_request_end(request, &s.uses[0])
 	return got, interrupted
+}
+
+// reported is err with the report of the refusal that was waited after, where it is a timeout, which has none of its own.
+func reported(err, refusal error) error {
+	var late, first *Error
+	if errors.As(err, &late) && errors.As(refusal, &first) && late.Result == ErrTimeout && late.Report == "" {
+		late.Report = first.Report
+	}
+	return err
 }
 
 func endedOrTimeout(ctx context.Context, options *AcquireOptions) error {

@@ -8,6 +8,7 @@ package weir
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -164,6 +165,7 @@ func TestRefusalWhileWaiting(t *testing.T) {
 
 // An acquire on the pool's thread that ends otherwise than by a grant tells why, as one in the caller's does.
 func TestAWaiterIsToldTheReason(t *testing.T) {
+	defer ErrorReports(ErrorReports(true))
 	w := newWorld(t, setup{devicePages: 4, hostPages: 64})
 	leased, wanted := w.buffer(3), w.buffer(2)
 	hold, err := leased.Hold(0)
@@ -173,7 +175,7 @@ func TestAWaiterIsToldTheReason(t *testing.T) {
 	s, err := begin("acquire", w.pool, w.stream, []Use{Read(wanted)})
 	ok(t, err)
 	got := expect(t, s.await(background, &AcquireOptions{SoleHolder: true}), ErrOverBudget)
-	if *got != *want || got.ShortBy != page || got.Message == got.Result.String() {
+	if *got != *want || got.ShortBy != page || got.Message == got.Result.String() || !strings.Contains(got.Report, "What to do: ") {
 		t.Errorf("%+v, not %+v", got, want)
 	}
 	s.recycle()

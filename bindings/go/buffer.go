@@ -12,6 +12,7 @@ import "C"
 
 import (
 	"io"
+	"strings"
 	"unsafe"
 )
 
@@ -26,6 +27,7 @@ type BufferOptions struct {
 	Alignment     uint64 // a power of two up to the page size; 0 = 256
 	Element       Element
 	Tag           uint64   // the caller's; shown in snapshots
+	Name          string   // what errors, reports and snapshots call it, as for [Buffer.SetName]
 	Users         []Device // those that will use it, DeviceHost for leases of the CPU
 	StableAddress bool     // one address for life
 	Scrub         bool     // overwrite every copy as it stops being one
@@ -34,7 +36,7 @@ type BufferOptions struct {
 	Shards        *ShardOptions
 }
 
-// desc is the descriptor but for client and users.
+// desc is the descriptor but for client, users and name.
 func (o *BufferOptions) desc(size uint64) C.weir_buffer_desc {
 	home := DeviceDefault
 	if o.Home != nil {
@@ -69,6 +71,12 @@ func (p *Pool) NewBuffer(size uint64, options *BufferOptions) (*Buffer, error) {
 	if err != nil {
 		return nil, err
 	}
+	var texts cStrings
+	defer texts.free()
+	name, err := bufferName(op, &texts, options.Name)
+	if err != nil {
+		return nil, err
+	}
 	if err := p.enter(op); err != nil {
 		return nil, err
 	}
@@ -83,8 +91,8 @@ func (p *Pool) NewBuffer(size uint64, options *BufferOptions) (*Buffer, error) {
 	desc := options.desc(size)
 	users := deviceNumbers(nil, options.Users)
 	var handle C.uintptr_t
-	err = failed(op, C.weirgo_buffer_create(C.uintptr_t(p.handle), &desc, client, &append(users, 0)[0], layout, devices, weights,
-		&handle))
+	err = failed(op, C.weirgo_buffer_create(C.uintptr_t(p.handle), &desc, client, &append(users, 0)[0], name, layout, devices,
+		weights, &handle))
 	b := &Buffer{pool: p, client: options.Client, size: size, serial: newSerial()}
 	if err != nil {
 		b.leaveOwners()
@@ -92,6 +100,14 @@ func (p *Pool) NewBuffer(size uint64, options *BufferOptions) (*Buffer, error) {
 	}
 	open(b, &b.object, kindBuffer, uintptr(handle), (*Buffer).Close)
 	return b, nil
+}
+
+// bufferName is of texts: nil for "". C would cut a name at a byte 0.
+func bufferName(op string, texts *cStrings, name string) (*C.char, error) {
+	if strings.IndexByte(name, 0) >= 0 {
+		return nil, refused(op, ErrInvalidArgument, "the name of a buffer has a byte 0")
+	}
+	return texts.add(name), nil
 }
 
 func deviceNumbers(numbers []C.uint32_t, devices []Device) []C.uint32_t {
@@ -338,6 +354,40 @@ func (b *Buffer) Discard(offset, length uint64) error {
 	defer b.leave()
 	return failed(op, C.weirgo_discard(C.uintptr_t(b.pool.handle), C.uintptr_t(b.handle), C.uint64_t(offset),
 		C.uint64_t(length)))
+}
+
+// SetName gives the buffer a name, or another; "" takes it away. Errors, reports and snapshots have it. It is UTF-8 without
+// a byte 0, of which the first 255 bytes are kept, up to the end of a character. Names need not differ, and mean nothing to
+// Weir.
+func (b *Buffer) SetName(name string) error {
+	const op = "set name"
+	var texts cStrings
+	defer texts.free()
+	text, err := bufferName(op, &texts, name)
+	if err != nil {
+		return err
+	}
+	if err := b.enter(op); err != nil {
+		return err
+	}
+	defer b.leave()
+	return failed(op, C.weirgo_buffer_set_name(C.uintptr_t(b.pool.handle), C.uintptr_t(b.handle), text))
+}
+
+// Name is the buffer's name, as far as it is kept; "" if it has none.
+func (b *Buffer) Name() (string, error) {
+	const op = "buffer name"
+	if err := b.enter(op); err != nil {
+		return "", err
+	}
+	defer b.leave()
+	var text *C.char
+	var length C.size_t
+	if err := failed(op, C.weirgo_buffer_name(C.uintptr_t(b.pool.handle), C.uintptr_t(b.handle), &text, &length)); err != nil {
+		return "", err
+	}
+	defer C.free(unsafe.Pointer(text))
+	return C.GoStringN(text, C.int(length)), nil
 }
 
 // SetPriority changes the eviction class.

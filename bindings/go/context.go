@@ -38,6 +38,9 @@ type ContextOptions struct {
 	// NoHostBackend leaves out the built-in host backend, NoSearch the libraries of the search folder.
 	NoHostBackend bool
 	NoSearch      bool
+	// Stacks keeps the call stack of each buffer and allocation, as far as it is C's, for reports and snapshots. WEIR_STACKS=1 in
+	// the environment does the same.
+	Stacks bool
 	// Log gets each line of the log, on any goroutine, several at a time. It must not call this package.
 	Log func(level LogLevel, text string)
 	// StartTimeout is how long a backend's runtime may take to start; 0 is 60 s.
@@ -75,6 +78,9 @@ func NewContext(options *ContextOptions) (*Context, error) {
 	}
 	if options.NoSearch {
 		desc.flags |= C.WEIR_CONTEXT_NO_SEARCH
+	}
+	if options.Stacks {
+		desc.flags |= C.WEIR_CONTEXT_STACKS
 	}
 	var log cgo.Handle
 	if options.Log != nil {

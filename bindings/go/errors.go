@@ -68,7 +68,27 @@ type Error struct {
 	ShortBy    uint64 // Asked - Available, where that is the reason
 	UseIndex   int    // which use of the call is to blame; -1 if none
 	NativeCode int64  // the runtime's or the system's own code
-	cause      error
+	// Report tells, in lines for people, who holds what was short, and what to do: see [ErrorReports]. Else it is "".
+	Report string
+	cause  error
+}
+
+// ErrorReports says whether errors have reports from now on, and tells what was so before. They have none until it is called.
+//
+// With it, an error of the library that is [ErrOverBudget], [ErrDeviceOOM], [ErrWouldBlock], [ErrTimeout], [ErrLeaseConflict]
+// or [ErrDataLost] has in [Error].Report what the tier that was short has, the five buffers with most of it, by name, and
+// what to do. The report is made in the call that fails, from what the pool is then. An acquire that has waited in vain until its
+// Timeout, or until its context's deadline, has the report of the refusal that it waited after; a [Pool.RemoveDevice] that
+// its context has ended has none.
+//
+// A report looks at all buffers of the pool, so each such error takes longer, the more there are; that of an acquire which
+// goes on to wait too. It is for finding out, not for a program in which such errors are nothing special.
+func ErrorReports(on bool) (before bool) {
+	var flag C.int32_t
+	if on {
+		flag = 1
+	}
+	return C.weirgo_error_reports(flag) != 0
 }
 
 func (e *Error) Error() string {
@@ -116,6 +136,9 @@ func failed(op string, e *C.weirgo_error) error {
 		ShortBy:    uint64(e.short_by),
 		UseIndex:   -1,
 		NativeCode: int64(e.native_code),
+	}
+	if e.report != nil {
+		err.Report = C.GoString(e.report)
 	}
 	if uint64(e.use_index) < 1<<31 {
 		err.UseIndex = int(e.use_index)

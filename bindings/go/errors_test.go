@@ -195,6 +195,112 @@ func TestNumbersOfAnError(t *testing.T) {
 	}
 }
 
+func (w *world) named(name string, pages uint64) *Buffer {
+	w.t.Helper()
+	b := w.buffer(pages)
+	ok(w.t, b.SetName(name))
+	return b
+}
+
+func TestReportsOfErrors(t *testing.T) {
+	w := newWorld(t, setup{devicePages: 4, hostPages: 64})
+	first, second, big := w.named("first", 3), w.named("second", 2), w.named("big", 5)
+	lease := w.acquire(ReadWrite(first))
+	cases := []struct {
+		name  string
+		want  Result
+		words string // in the report; "": it has none
+		call  func() error
+	}{
+		{"not now", ErrWouldBlock, `"first"`, func() error { _, err := w.pool.TryAcquire(w.stream, Read(second)); return err }},
+		{"two not now", ErrWouldBlock, `"first"`, func() error {
+			_, err := w.pool.TryAcquire(w.stream, Read(second).Range(0, page), Read(second).Range(page, page))
+			return err
+		}},
+		{"not before the timeout", ErrTimeout, `"first"`, func() error {
+			_, err := w.pool.AcquireWith(background, w.stream, AcquireOptions{Timeout: time.Millisecond}, Read(second))
+			return err
+		}},
+		{"not before the deadline", ErrTimeout, `"first"`, func() error {
+			ctx, cancel := context.WithTimeout(background, 20*time.Millisecond)
+			defer cancel()
+			_, err := w.pool.Acquire(ctx, w.stream, Read(second))
+			return err
+		}},
+		{"never", ErrOverBudget, "What to do: ", func() error { _, err := w.pool.TryAcquire(w.stream, Read(big)); return err }},
+		{"never in steps", ErrOverBudget, "What to do: ", func() error { return w.pool.Run(background, w.stream, nil, Read(big)) }},
+		{"conflict", ErrLeaseConflict, `"first"`, func() error { _, err := w.pool.TryAcquire(w.stream, Read(first)); return err }},
+		{"conflict of a write", ErrLeaseConflict, `"first"`, func() error { _, err := first.WriteAt([]byte{1}, 0); return err }},
+		{"no refusal", ErrInvalidArgument, "", func() error { _, err := w.pool.NewBuffer(0, nil); return err }},
+		{"the binding's own", ErrCancelled, "", func() error {
+			ctx, cancel := context.WithCancel(background)
+			cancel()
+			_, err := w.pool.Acquire(ctx, w.stream, Read(second))
+			return err
+		}},
+	}
+	for _, on := range []bool{false, true, false} {
+		before := ErrorReports(on)
+		for _, c := range cases {
+			e := expect(t, c.call(), c.want)
+			if on && c.words != "" {
+				if !strings.Contains(e.Report, c.words) || !strings.HasSuffix(e.Report, "\n") {
+					t.Errorf("%s: the report does not tell of %s: %q", c.name, c.words, e.Report)
+				}
+			} else if e.Report != "" {
+				t.Errorf("%s: has a report: %q", c.name, e.Report)
+			}
+			if strings.Contains(e.Error(), "What to do") {
+				t.Errorf("%s: the report is in the sentence: %q", c.name, e)
+			}
+		}
+		if ErrorReports(before) != on {
+			t.Error("what was so before is not told")
+		}
+	}
+	ok(t, lease.Release())
+}
+
+// One that is longer than the room that is tried first.
+func TestALongReportIsWhole(t *testing.T) {
+	defer ErrorReports(ErrorReports(true))
+	w := newWorld(t, setup{devicePages: 8, hostPages: 64})
+	big := w.buffer(9)
+	for i := 0; i < 6; i++ {
+		ok(t, w.acquire(DiscardWrite(w.named(strings.Repeat("\x01", 255), 1))).Release())
+	}
+	_, err := w.pool.TryAcquire(w.stream, Read(big))
+	e := expect(t, err, ErrOverBudget)
+	if n := strings.Count(e.Report, `\x01`); n != 5*255 || !strings.HasSuffix(e.Report, "\n") {
+		t.Errorf("%d characters of names: %q", n, e.Report)
+	}
+}
+
+// The report is of the error that it comes with, whatever thread that was on, and beside whatever else fails.
+func TestReportsOfManyGoroutines(t *testing.T) {
+	defer ErrorReports(ErrorReports(true))
+	w := newWorld(t, setup{devicePages: 4, hostPages: 64})
+	lease := w.acquire(ReadWrite(w.named("first", 3)))
+	var group sync.WaitGroup
+	for g := 0; g < 8; g++ {
+		b := w.named("buffer "+strconv.Itoa(g), uint64(5+g))
+		group.Add(1)
+		go func(asked uint64) {
+			defer group.Done()
+			for i := 0; i < 50; i++ {
+				_, err := w.pool.TryAcquire(w.stream, Read(b))
+				var e *Error
+				if !errors.As(err, &e) || e.Asked != asked || !strings.HasPrefix(e.Report, e.Message+"\n") {
+					t.Errorf("%d bytes: %v, report %q", asked, err, e.Report)
+					return
+				}
+			}
+		}(uint64(5+g) * page)
+	}
+	group.Wait()
+	ok(t, lease.Release())
+}
+
 // The last error belongs to the OS thread: goroutines that fail differently at the same time must each get their own words.
 func TestErrorsOfManyGoroutines(t *testing.T) {
 	w := newWorld(t, setup{})

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"syscall"
 	"testing"
 )
@@ -143,6 +144,62 @@ func TestBufferIsReaderAtAndWriterAt(t *testing.T) {
 	ok(t, b.SetPriority(PriorityHigh))
 	if info, err = b.Info(0, Whole); err != nil || info.Priority != PriorityHigh {
 		t.Fatal(info, err)
+	}
+}
+
+func TestStacksWhereTheyAreAskedFor(t *testing.T) {
+	for _, asked := range []bool{false, true} {
+		c, err := NewContext(&ContextOptions{Options: smallHost, NoSearch: true, Stacks: asked})
+		ok(t, err)
+		p, err := c.NewPool(PoolOptions{Devices: []PoolDevice{{0, 4 * page}}, NoBackground: true})
+		ok(t, err)
+		b, err := p.NewBuffer(page, nil)
+		ok(t, err)
+		snapshot, err := p.Snapshot()
+		ok(t, err)
+		if strings.Contains(string(snapshot), "\"stacks\"") != asked {
+			t.Errorf("asked %v: %s", asked, snapshot)
+		}
+		ok(t, b.Close())
+		ok(t, p.Close())
+		ok(t, c.Close())
+	}
+}
+
+func TestNamesOfBuffers(t *testing.T) {
+	w := newWorld(t, setup{devicePages: 4})
+	named := func(b *Buffer, want string) {
+		t.Helper()
+		if name, err := b.Name(); err != nil || name != want {
+			t.Fatalf("%q, not %q: %v", name, want, err)
+		}
+	}
+	b, err := w.pool.NewBuffer(page, &BufferOptions{Name: "größe"})
+	ok(t, err)
+	defer b.Close()
+	named(b, "größe")
+	snapshot, err := w.pool.Snapshot()
+	ok(t, err)
+	if !strings.Contains(string(snapshot), "größe") {
+		t.Errorf("the snapshot has no name: %s", snapshot)
+	}
+	ok(t, b.SetName("weights"))
+	named(b, "weights")
+	expect(t, b.SetName("wei\x00ghts"), ErrInvalidArgument) // C would cut it
+	_, err = w.pool.NewBuffer(page, &BufferOptions{Name: "\x00"})
+	expect(t, err, ErrInvalidArgument)
+	named(b, "weights")
+	// 255 bytes are kept, and no half of a character.
+	ok(t, b.SetName(strings.Repeat("n", 254)+"ö"+strings.Repeat("n", 500)))
+	named(b, strings.Repeat("n", 254))
+	ok(t, b.SetName("a\xffb")) // as it was given
+	named(b, "a\xffb")
+	ok(t, b.SetName(""))
+	named(b, "")
+	named(w.buffer(1), "")
+	homes, err := w.pool.PlaceBuffers([]BufferRequest{{page, BufferOptions{Name: "placed"}}})
+	if err != nil || homes[0] != 0 {
+		t.Error(homes, err)
 	}
 }
 
@@ -318,6 +375,8 @@ func TestUseAfterClose(t *testing.T) {
 		"buffer advise":     func() error { return b.Advise(0, Whole, AdviceCold) },
 		"buffer discard":    func() error { return b.Discard(0, Whole) },
 		"buffer priority":   func() error { return b.SetPriority(PriorityLow) },
+		"buffer set name":   func() error { return b.SetName("") },
+		"buffer name":       func() error { _, err := b.Name(); return err },
 		"buffer hold":       func() error { _, err := b.Hold(0); return err },
 		"buffer register":   func() error { _, err := b.RegisterHost(make([]byte, page), false); return err },
 		"buffer acquire":    func() error { _, err := p.TryAcquire(w.stream, Read(b)); return err },

@@ -21,16 +21,46 @@ _Static_assert(sizeof(uintptr_t) == sizeof(void *), "handles fit into uintptr_t"
 #define BUFFER(handle) ((weir_buffer)(handle))
 
 static weirgo_error no_memory = {
-    WEIR_ERROR_OUT_OF_HOST_MEMORY,        0, WEIR_DEVICE_HOST, 1, 0, 0, 0, UINT64_MAX, 0,
-    "no memory to describe an error with"};
+    WEIR_ERROR_OUT_OF_HOST_MEMORY,         0,   WEIR_DEVICE_HOST, 1, 0, 0, 0, UINT64_MAX, 0,
+    "no memory to describe an error with", NULL};
+
+static int32_t reports; /* whether errors have them; atomic */
+
+int32_t weirgo_error_reports(int32_t on) {
+  return __atomic_exchange_n(&reports, on, __ATOMIC_RELAXED);
+}
+
+/* Whether the library says more of the result than its sentence. */
+static int has_report(weir_result result) {
+  return result == WEIR_ERROR_OVER_BUDGET || result == WEIR_ERROR_DEVICE_OOM ||
+         result == WEIR_ERROR_WOULD_BLOCK || result == WEIR_ERROR_TIMEOUT ||
+         result == WEIR_ERROR_LEASE_CONFLICT || result == WEIR_ERROR_DATA_LOST;
+}
+
+/* That of the thread's last error, which stays as it is; NULL where there is no memory for it. Each look is at all buffers, so the first
+ * one has room for what there mostly is. */
+static char *last_report(void) {
+  size_t capacity = 4096, needed = 0;
+  for (;;) {
+    char *text = malloc(capacity);
+    weir_result result;
+    if (text == NULL) return NULL;
+    result = weir_last_error_report(text, capacity, &needed);
+    if (result == WEIR_SUCCESS) return text;
+    free(text);
+    if (result != WEIR_INCOMPLETE) return NULL;
+    capacity = needed + needed / 8 + 64;
+  }
+}
 
 static weirgo_error *describe(weir_result result) {
   weir_error_info info = WEIR_ERROR_INFO_INIT;
   const char *text = weir_last_error();
+  /* A result that came without words of its own is not given those of an older one. */
+  const int known = weir_last_error_info(&info) == WEIR_SUCCESS && info.result == result;
   size_t length;
   weirgo_error *error;
-  /* A result that came without words of its own is not given those of an older one. */
-  if (weir_last_error_info(&info) != WEIR_SUCCESS || info.result != result) {
+  if (!known) {
     info = (weir_error_info)WEIR_ERROR_INFO_INIT;
     info.device = WEIR_DEVICE_HOST;
     info.use_index = UINT64_MAX;
@@ -50,13 +80,18 @@ static weirgo_error *describe(weir_result result) {
   error->use_index = info.use_index;
   error->native_code = info.native_code;
   error->message = (const char *)(error + 1);
+  error->report = NULL;
+  if (known && has_report(result) && __atomic_load_n(&reports, __ATOMIC_RELAXED) != 0)
+    error->report = last_report();
   return error;
 }
 
 weirgo_error *weirgo_check(weir_result result) { return result >= 0 ? NULL : describe(result); }
 
 void weirgo_error_free(weirgo_error *error) {
-  if (error != NULL && error->constant == 0) free(error);
+  if (error == NULL || error->constant != 0) return;
+  free(error->report);
+  free(error);
 }
 
 /* ---- context ---- */
@@ -257,9 +292,9 @@ weirgo_error *weirgo_client_stats(uintptr_t client, weir_client_stats *stats) {
 /* ---- buffers ---- */
 
 weirgo_error *weirgo_buffer_create(uintptr_t pool, const weir_buffer_desc *desc, uintptr_t client,
-                                   const uint32_t *users, const weir_shard_desc *shards,
-                                   const uint32_t *devices, const uint32_t *weights,
-                                   uintptr_t *buffer) {
+                                   const uint32_t *users, const char *name,
+                                   const weir_shard_desc *shards, const uint32_t *devices,
+                                   const uint32_t *weights, uintptr_t *buffer) {
   weir_buffer_desc own = *desc;
   weir_shard_desc layout = WEIR_SHARD_DESC_INIT;
   if (shards != NULL) {
@@ -269,6 +304,7 @@ weirgo_error *weirgo_buffer_create(uintptr_t pool, const weir_buffer_desc *desc,
     own.shards = &layout;
   }
   own.client = (weir_client)client;
+  own.name = name;
   own.users = own.user_count != 0 ? users : NULL;
   return weirgo_check(weir_buffer_create(POOL(pool), &own, (weir_buffer *)buffer));
 }
@@ -300,6 +336,10 @@ weirgo_error *weirgo_advise(uintptr_t pool, uintptr_t buffer, uint64_t offset, u
 
 weirgo_error *weirgo_discard(uintptr_t pool, uintptr_t buffer, uint64_t offset, uint64_t length) {
   return weirgo_check(weir_discard(POOL(pool), BUFFER(buffer), offset, length));
+}
+
+weirgo_error *weirgo_buffer_set_name(uintptr_t pool, uintptr_t buffer, const char *name) {
+  return weirgo_check(weir_buffer_set_name(POOL(pool), BUFFER(buffer), name));
 }
 
 weirgo_error *weirgo_buffer_set_priority(uintptr_t pool, uintptr_t buffer, int32_t priority) {

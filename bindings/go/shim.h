@@ -25,6 +25,7 @@ typedef struct weirgo_error {
   uint64_t use_index;
   int64_t native_code;
   const char *message; /* in the same block */
+  char *report;        /* NULL, or a block of its own that ends with the error */
 } weirgo_error;
 
 /* weir_use, with its handle as a number; shim.c asserts that the two are laid out alike. */
@@ -40,6 +41,8 @@ typedef struct weirgo_use {
 
 weirgo_error *weirgo_check(weir_result result);
 void weirgo_error_free(weirgo_error *error);
+/* Whether errors have reports from now on; what was so before. */
+int32_t weirgo_error_reports(int32_t on);
 
 /* ---- context ---- */
 weirgo_error *weirgo_context_create(weir_context_desc *desc, uintptr_t log, uintptr_t *context);
@@ -100,11 +103,11 @@ weirgo_error *weirgo_client_destroy(uintptr_t client);
 weirgo_error *weirgo_client_stats(uintptr_t client, weir_client_stats *stats);
 
 /* ---- buffers ---- */
-/* `shards` may be NULL; its arrays are `devices` and `weights`, of which the latter may be NULL. */
+/* `name` and `shards` may be NULL; the latter's arrays are `devices` and `weights`, of which the latter may be NULL. */
 weirgo_error *weirgo_buffer_create(uintptr_t pool, const weir_buffer_desc *desc, uintptr_t client,
-                                   const uint32_t *users, const weir_shard_desc *shards,
-                                   const uint32_t *devices, const uint32_t *weights,
-                                   uintptr_t *buffer);
+                                   const uint32_t *users, const char *name,
+                                   const weir_shard_desc *shards, const uint32_t *devices,
+                                   const uint32_t *weights, uintptr_t *buffer);
 /* The whole layout; of malloc and the caller's. */
 weirgo_error *weirgo_buffer_shards(uintptr_t pool, uintptr_t buffer, weir_shard **shards,
                                    size_t *count);
@@ -121,6 +124,9 @@ weirgo_error *weirgo_buffer_write(uintptr_t pool, uintptr_t buffer, uint64_t off
 weirgo_error *weirgo_advise(uintptr_t pool, uintptr_t buffer, uint64_t offset, uint64_t length,
                             uint32_t advice);
 weirgo_error *weirgo_discard(uintptr_t pool, uintptr_t buffer, uint64_t offset, uint64_t length);
+weirgo_error *weirgo_buffer_set_name(uintptr_t pool, uintptr_t buffer, const char *name);
+/* As the other texts are. */
+weirgo_error *weirgo_buffer_name(uintptr_t pool, uintptr_t buffer, char **text, size_t *length);
 weirgo_error *weirgo_buffer_set_priority(uintptr_t pool, uintptr_t buffer, int32_t priority);
 weirgo_error *weirgo_hold(uintptr_t pool, uintptr_t buffer, uint32_t device, uint32_t mode,
                           uint64_t flags, uint64_t *address);

@@ -56,6 +56,18 @@ static weir_result snapshot_text(uintptr_t handle, uint32_t format, char *text, 
   return weir_pool_snapshot(POOL(handle), text, capacity, needed);
 }
 
+typedef struct of_pool {
+  weir_pool pool;
+  weir_buffer buffer;
+} of_pool;
+
+static weir_result name_text(uintptr_t handle, uint32_t format, char *text, size_t capacity,
+                             size_t *needed) {
+  const of_pool *of = (const of_pool *)handle;
+  (void)format;
+  return weir_buffer_name(of->pool, of->buffer, text, capacity, needed);
+}
+
 weirgo_error *weirgo_topology_export(uintptr_t context, uint32_t format, char **text,
                                      size_t *length) {
   return whole_text(topology_text, context, format, text, length);
@@ -63,6 +75,11 @@ weirgo_error *weirgo_topology_export(uintptr_t context, uint32_t format, char **
 
 weirgo_error *weirgo_pool_snapshot(uintptr_t pool, char **text, size_t *length) {
   return whole_text(snapshot_text, pool, 0, text, length);
+}
+
+weirgo_error *weirgo_buffer_name(uintptr_t pool, uintptr_t buffer, char **text, size_t *length) {
+  const of_pool of = {POOL(pool), BUFFER(buffer)};
+  return whole_text(name_text, (uintptr_t)&of, 0, text, length);
 }
 
 /* What is longer than it was when it was asked for is refused, and is asked for again. */
@@ -125,11 +142,6 @@ weirgo_error *weirgo_pool_lost_ranges(uintptr_t pool, weir_lost_range **ranges, 
 weirgo_error *weirgo_pool_map(uintptr_t pool, weir_piece **pieces, size_t *count) {
   return whole_array(pieces_of, pool, sizeof **pieces, (void **)pieces, count);
 }
-
-typedef struct of_pool {
-  weir_pool pool;
-  weir_buffer buffer;
-} of_pool;
 
 static weir_result shards_of(uintptr_t handle, void *items, size_t capacity, size_t *count) {
   const of_pool *of = (const of_pool *)handle;

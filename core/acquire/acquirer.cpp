@@ -12,6 +12,7 @@
 #include "core/acquire/ready_uses.hpp"
 #include "core/acquire/remote_uses.hpp"
 #include "core/acquire/slabs.hpp"
+#include "core/base/amount.hpp"
 #include "core/move/evictor.hpp"
 #include "core/move/filler.hpp"
 
@@ -37,6 +38,15 @@ struct Acquirer::Drive {
   bool gave_way = false;    ///< nothing is left of its own that is in its way
   uint32_t idle_given = 0;  ///< devices, as bits, that have given back what was idle
 };
+
+/// What of the plan's device is short. The plan is only asked for its numbers: what it names may have gone.
+static ErrorDetail refusal(const move::Plan &plan, Cause cause) noexcept {
+  ErrorDetail detail{.tier = WEIR_TIER_DEVICE, .device = plan.device->device.id, .cause = cause};
+  if (cause == Cause::queue) return detail;  // it may be that nothing is short
+  detail.asked = plan.need.missing_bytes;
+  detail.available = std::min(detail.asked, plan.device->memory.room() + plan.need.came_bytes);
+  return detail;
+}
 
 Status Acquirer::build_plan(const weir_use *uses, size_t count, move::Plan *plan) {
   plan->items.reserve(count);
@@ -122,7 +132,7 @@ Status Acquirer::look(Releasable &lock, Drive &drive, bool *ready) {
     env_.sync.changed.wait(lock);
     return {};
   }
-  WEIR_TRY(plan.try_each(Claims::check_lost));
+  WEIR_TRY(plan.try_each([this](move::Plan &part) WEIR_HELD { return claims_.check_lost(part); }));
   WEIR_TRY(plan.try_each([](move::Plan &part) { return part.check_device(); }));
   WEIR_TRY(
       plan.try_each([this](move::Plan &part) WEIR_HELD { return gatherer_.check_budget(part); }));
@@ -146,7 +156,8 @@ Status Acquirer::admitted(Releasable &lock, Drive &drive, bool *may) {
   const Answer answer = lease_.admission.ask(drive.ticket, fits, drive.options.timeout_ns != 0);
   if (answer == Answer::refused) {
     env_.events.tell(What::would_block);
-    return fail(WEIR_ERROR_WOULD_BLOCK, "other acquires are waiting for room before this one");
+    return fail(WEIR_ERROR_WOULD_BLOCK, refusal(drive.plan, Cause::queue),
+                "other acquires are waiting for room before this one");
   }
   *may = answer == Answer::go;
   if (*may) return {};
@@ -155,7 +166,8 @@ Status Acquirer::admitted(Releasable &lock, Drive &drive, bool *may) {
                              answer == Answer::wait_for_leases ? drive.deadline : UINT64_MAX);
   if (waited.code() != WEIR_ERROR_TIMEOUT) return waited;
   env_.events.tell(What::would_block);
-  return fail(WEIR_ERROR_TIMEOUT, "other acquires were waiting for room before this one");
+  return fail(WEIR_ERROR_TIMEOUT, refusal(drive.plan, Cause::queue),
+              "other acquires were waiting for room before this one");
 }
 
 /// Whether a page of the plan is left with nothing but a copy that was found damaged.
@@ -165,17 +177,29 @@ static bool corrupt_to_the_last(const move::Plan &plan) noexcept {
   });
 }
 
+void Acquirer::lower_budget(PoolDevice &device) noexcept {
+  const uint64_t unit = device.memory.page_size();
+  const bool first =
+      device.memory.budget() >= env_.config.devices[device.place].budget / unit * unit;
+  device.memory.granules().lower_budget(unit);
+  if (!first) return;
+  env_.sync.lock.note(
+      WEIR_LOG_WARNING,
+      "device %u has less memory than its budget, which is %s now, and lowered as it has to be: "
+      "others have the rest",
+      device.device.id, Amount(device.memory.budget()).c_str());
+}
+
 Status Acquirer::after_failed_fill(Releasable &lock, Drive &drive, const Status &failed,
                                    move::Plan &stuck) {
   if (drive.plan.terms.quiet) return failed;
-  // The runtime has less than the budget says: live with what there is.
   if (failed.code() == WEIR_ERROR_DEVICE_OOM) {
     PoolDevice &device = *stuck.device;
     env_.events.tell(What::device_oom);
     // What is idle here may be what is missing there. Once: what this set got of its memory is idle again now, too.
     if ((drive.idle_given & device.bit()) != 0 ||
         others_.idle.give_idle(lock, device, UINT64_MAX) == 0)
-      device.memory.granules().lower_budget(device.memory.page_size());
+      lower_budget(device);
     drive.idle_given |= device.bit();
     return {};
   }
@@ -213,14 +237,10 @@ Status Acquirer::wait_for_leases(Releasable &lock, Drive &drive, move::Plan &stu
   PoolDevice &device = *stuck.device;
   if (drive.options.timeout_ns == 0) {
     env_.events.tell(What::would_block);
-    ErrorDetail detail{.tier = WEIR_TIER_DEVICE, .device = device.device.id};
-    detail.asked = stuck.need.missing_bytes;
-    bool busy = false;
-    stuck.count_need(&busy);  // without what has come early
-    detail.available = device.memory.room() + detail.asked - stuck.need.missing_bytes;
-    return fail(WEIR_ERROR_WOULD_BLOCK, detail,
-                "%llu bytes of device %u are short until other leases are released",
-                llu(detail.asked - std::min(detail.asked, detail.available)), device.device.id);
+    const ErrorDetail detail = refusal(stuck, Cause::leases);
+    return fail(
+        WEIR_ERROR_WOULD_BLOCK, detail, "%s of device %u are short until other leases are released",
+        Amount(detail.asked - std::min(detail.asked, detail.available)).c_str(), device.device.id);
   }
   lease_.admission.begin_wait(drive.ticket);
   env_.sync.changed.notify_all();  // who queued behind may have to answer WOULD_BLOCK now
@@ -237,8 +257,9 @@ Status Acquirer::wait_for_leases(Releasable &lock, Drive &drive, move::Plan &stu
   drive.repacked = drive.gave_way = false;
   if (waited.code() != WEIR_ERROR_TIMEOUT) return waited;
   env_.events.tell(What::would_block);
-  return fail(WEIR_ERROR_TIMEOUT, "waited %llu ns for other leases on device %u",
-              llu(drive.options.timeout_ns), device.device.id);
+  return fail(WEIR_ERROR_TIMEOUT, refusal(stuck, Cause::leases),
+              "waited %llu ns for other leases on device %u", llu(drive.options.timeout_ns),
+              device.device.id);
 }
 
 Status Acquirer::claim_and_fill(Releasable &lock, Drive &drive, bool *claimed, move::Plan **stuck) {
@@ -306,6 +327,7 @@ Status Acquirer::try_claim(Releasable &lock, move::Plan &plan, move::Plan **stuc
   };
   return or_undo(claim, [&]() WEIR_HELD {
     const KeepError keep;
+    (*stuck)->count_came();
     plan.each([this](move::Plan &part) WEIR_HELD {
       filler_.forgo(part);
       filler_.return_granules(part);
@@ -336,7 +358,7 @@ Status Acquirer::fill_all(Releasable &lock, move::Plan &plan, move::Plan **stuck
     status = plan.try_each([&](move::Plan &part) { return *stuck = &part, what(part); });
   };
   check([](move::Plan &part) { return part.check_device(); });  // lost by another's call meanwhile
-  check(Claims::check_lost);
+  check([this](move::Plan &part) WEIR_HELD { return claims_.check_lost(part); });
   if (!status) {
     const KeepError keep;
     claims_.drop(plan);
@@ -355,9 +377,10 @@ Status Acquirer::acquire(Stream &stream, weir_use *uses, size_t count,
     device = page_.devices[place].get();
   }
   StreamState *const state = lease_.states.find(stream.slot);
-  if (device != nullptr && state != nullptr && !state->has_announced() &&
+  if (device != nullptr && state != nullptr &&
       others_.ready.grant(stream, *device, {uses, count}, lease)) {
     ++state->granted;
+    if_memory([&]() WEIR_HELD { others_.prefetcher.note_acquire(*state, nullptr); });
     return {};
   }
   move::Plan plan(env_.memory, &stream, device);
@@ -382,7 +405,7 @@ Status Acquirer::acquire(Stream &stream, weir_use *uses, size_t count,
   others_.grants.commit(plan, lease);
   if (state != nullptr) {
     ++state->granted;
-    others_.prefetcher.note_acquire(*state, plan);
+    others_.prefetcher.note_acquire(*state, &plan);
   }
   others_.grants.fill_lease(plan, uses, count, lease);
   return {};

@@ -90,6 +90,8 @@ class Acquirer final : public move::Prefetcher::Bringer {
   /// Brings in what the plan and its others lack, of which everything is claimed. On failure nothing is any more; *stuck: who
   /// failed.
   Status fill_all(Releasable &lock, move::Plan &plan, move::Plan **stuck) WEIR_HELD;
+  /// The runtime has less than the budget says: live with what there is.
+  void lower_budget(PoolDevice &device) noexcept WEIR_HELD;
   /// It was claimed, and could not be brought in.
   Status after_failed_fill(Releasable &lock, Drive &drive, const Status &failed,
                            move::Plan &stuck) WEIR_HELD;

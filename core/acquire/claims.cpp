@@ -45,18 +45,31 @@ Status Claims::check_conflicts(move::Plan &plan) {
   if (plan.lease == nullptr) return {};  // brings bytes in for nobody in particular
   for (const move::PlanItem &item : plan.items) {
     const ClaimScope scope = plan.scope(*item.region);
-    const bool held = page_.buffers.hold_forbids(item.buffer, item.writes(), scope);
-    if (!held && !lease_.leases.conflicts(item, item.writes(), scope)) continue;
-    env_.events.tell(What::conflict);
-    return of_use(
-        item.use,
-        held ? fail(WEIR_ERROR_LEASE_CONFLICT, "uses[%u]: a hold on the buffer forbids %s",
-                    item.use, item.writes() ? "writing here" : "reading")
-             : fail(WEIR_ERROR_LEASE_CONFLICT,
-                    "uses[%u]: an unreleased lease on bytes %llu..%llu forbids %s", item.use,
-                    llu(item.begin), llu(item.end), item.writes() ? "writing" : "reading"));
+    if (page_.buffers.hold_forbids(item.buffer, item.writes(), scope)) return fail_held(item);
+    const lease::LeaseTable::Conflict other = lease_.leases.conflict(item, item.writes(), scope);
+    if (other.end != 0) return fail_leased(item, other);
   }
   return {};
+}
+
+Status Claims::fail_held(const move::PlanItem &item) noexcept {
+  env_.events.tell(What::conflict);
+  return fail(
+      WEIR_ERROR_LEASE_CONFLICT,
+      {.use_index = item.use, .cause = Cause::hold, .buffer = page_.buffers.handle(item.buffer)},
+      "uses[%u]%s: a hold on the buffer forbids %s", item.use,
+      page_.buffers.quoted(item.buffer).c_str(), item.writes() ? "writing here" : "reading");
+}
+
+Status Claims::fail_leased(const move::PlanItem &item,
+                           const lease::LeaseTable::Conflict &other) noexcept {
+  env_.events.tell(What::conflict);
+  return fail(
+      WEIR_ERROR_LEASE_CONFLICT,
+      {.use_index = item.use, .cause = Cause::lease, .buffer = page_.buffers.handle(item.buffer)},
+      "uses[%u]%s: an unreleased lease to %s bytes %llu..%llu forbids %s %llu..%llu", item.use,
+      page_.buffers.quoted(item.buffer).c_str(), other.writes ? "write" : "read", llu(other.begin),
+      llu(other.end), item.writes() ? "writing" : "reading", llu(item.begin), llu(item.end));
 }
 
 bool Claims::scan_pages(move::Plan &plan) {
@@ -141,10 +154,8 @@ void Claims::drop(move::Plan &plan) noexcept {
 Status Claims::check_lost(const move::Plan &plan) {
   for (const move::PlanPage &page : plan.pages) {
     if (!page.region->pages[page.page].lost() || page.discard) continue;
-    const uint32_t use = plan.items[page.item].use;
-    return of_use(
-        use, fail(WEIR_ERROR_DATA_LOST, "uses[%u]: bytes of page %u were lost with their device",
-                  use, page.page));
+    const move::PlanItem &item = plan.items[page.item];
+    return page_.buffers.fail_lost(item.buffer, page.page, item.use);
   }
   return {};
 }

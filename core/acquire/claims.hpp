@@ -29,7 +29,7 @@ class Claims {
 
   // ---- what forbids it ----
   Status check_conflicts(move::Plan &plan) WEIR_HELD;
-  static Status check_lost(const move::Plan &plan);
+  Status check_lost(const move::Plan &plan) WEIR_HELD;
 
   // ---- leases ----
   /// Counts every item in. The hit path may have granted a conflicting lease since the check: then what was
@@ -43,6 +43,9 @@ class Claims {
   bool still_stands(move::Plan &plan) WEIR_HELD;
 
  private:
+  Status fail_held(const move::PlanItem &item) noexcept WEIR_HELD;
+  Status fail_leased(const move::PlanItem &item,
+                     const lease::LeaseTable::Conflict &other) noexcept WEIR_HELD;
   /// The word of a buffer, which stays virgin if it is: the hit path grants its first lease no more.
   uint64_t settled_word(uint32_t index) noexcept;
   /// Whether the plan's device can use the item's bytes wherever they are, or will be.

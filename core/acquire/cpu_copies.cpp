@@ -115,8 +115,7 @@ Status CpuCopies::copy_settled(Releasable &lock, const Piece &piece) {
   const uint64_t bytes = piece.bytes(), within = piece.within();
   const Page &copies = region.pages[page];
   const uint16_t busy = copies.busy();
-  if (copies.lost())
-    return fail(WEIR_ERROR_DATA_LOST, "bytes of page %u were lost with their device", page);
+  if (copies.lost()) return page_.buffers.fail_lost(piece.index, page);
   if (copies.latest() == 0 && out != nullptr) {
     std::memset(out, 0, bytes);
     return {};

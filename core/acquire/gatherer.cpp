@@ -4,6 +4,8 @@
 
 #include "core/acquire/gatherer.hpp"
 
+#include "core/base/amount.hpp"
+
 #include "core/acquire/claims.hpp"
 #include "core/acquire/early_fill.hpp"
 #include "core/acquire/remote_uses.hpp"
@@ -21,19 +23,27 @@ Status Gatherer::check_budget(move::Plan &plan) {
   const uint64_t held = all_held - std::min(all_held, plan.need.held_bytes);
   const uint64_t budget = device.memory.budget();
   const uint64_t available = budget > held ? budget - held : 0;
-  const auto over_budget = [&](uint64_t asked, uint64_t there) WEIR_HELD {
+  const auto over_budget = [&](uint64_t asked, uint64_t there, Cause cause,
+                               uint32_t client = UINT32_MAX) WEIR_HELD {
     if (!plan.terms.quiet) env_.events.tell(What::over_budget);
-    return ErrorDetail{
-        .tier = WEIR_TIER_DEVICE, .device = device.device.id, .asked = asked, .available = there};
+    return ErrorDetail{.tier = WEIR_TIER_DEVICE,
+                       .device = device.device.id,
+                       .asked = asked,
+                       .available = there,
+                       .cause = cause,
+                       .client = client};
   };
   if (plan.need.set_bytes > available) {
     const bool lowered = budget < env_.config.devices[device.place].budget / unit * unit;
+    const Cause cause = lowered                        ? Cause::device_lowered
+                        : plan.need.set_bytes > budget ? Cause::device_budget
+                                                       : Cause::device_held;
     return fail(lowered ? WEIR_ERROR_DEVICE_OOM : WEIR_ERROR_OVER_BUDGET,
-                over_budget(plan.need.set_bytes, available),
-                "the set needs %llu bytes of device %u in whole pages; its budget is %llu, %llu of "
-                "it held: short of %llu",
-                llu(plan.need.set_bytes), device.device.id, llu(budget), llu(held),
-                llu(plan.need.set_bytes - available));
+                over_budget(plan.need.set_bytes, available, cause),
+                "the set needs %s of device %u in whole pages; its budget is %s, of which %s are "
+                "held: short of %s",
+                Amount(plan.need.set_bytes).c_str(), device.device.id, Amount(budget).c_str(),
+                Amount(held).c_str(), Amount(plan.need.set_bytes - available).c_str());
   }
   // Quotas: what the set holds of each client at once.
   for (uint32_t client = 0; client < page_.accounts.clients(); ++client) {
@@ -44,11 +54,11 @@ Status Gatherer::check_budget(move::Plan &plan) {
       if (page.region->owner.client == client) of_client += page.charged;
     }
     if (of_client <= quota) continue;
-    return fail(WEIR_ERROR_OVER_BUDGET, over_budget(of_client, quota),
-                "client \"%s\": the set needs %llu bytes of device %u in whole pages, its quota is "
-                "%llu: short of %llu",
-                page_.accounts.name(client), llu(of_client), device.device.id, llu(quota),
-                llu(of_client - quota));
+    return fail(
+        WEIR_ERROR_OVER_BUDGET, over_budget(of_client, quota, Cause::device_quota, client),
+        "client%s: the set needs %s of device %u in whole pages, its quota is %s: short of %s",
+        page_.accounts.quoted(client).c_str(), Amount(of_client).c_str(), device.device.id,
+        Amount(quota).c_str(), Amount(of_client - quota).c_str());
   }
   return {};
 }

@@ -14,8 +14,7 @@ Status HostLeases::page_to_host(Releasable &lock, const move::PlanItem &item, ui
   Region &region = *item.region;
   WEIR_TRY(cpu_.settle_page(lock, region, page));
   const Page &copies = region.pages[page];
-  if (copies.lost() && !discard)
-    return fail(WEIR_ERROR_DATA_LOST, "bytes of page %u were lost with their device", page);
+  if (copies.lost() && !discard) return page_.buffers.fail_lost(item.buffer, page, item.use);
   if ((copies.latest() & page::host_bit) != 0) {
     if (!discard) WEIR_TRY(pages_.verify_host(region, page, item.use));
     if ((copies.latest() & page::host_bit) != 0) return {};

@@ -58,14 +58,21 @@ bool ReadyUses::take(const Stream &stream, const PoolDevice &device, const weir_
   if ((hot.word.load(std::memory_order_relaxed) & (Word::virgin | Word::closing)) != 0 ||
       range.region->holds.count != 0 || page_.buffers.hold_of(range.buffer) != nullptr)
     return false;
+  // A plan makes one lease of what a set has of one buffer; many of them would be compared with each other here.
+  if (lease_.leases.count(range.buffer) > most_leases) return false;
   const bool sharded = range.region->shards != nullptr;
   const ClaimScope scope = sharded ? ClaimScope::shards() : ClaimScope::on(Place(device.place));
-  if (lease_.leases.conflicts(range, write, scope) || !ready(range, write, device) ||
-      !lease_.history.follows(range, write, stream.slot))
-    return false;
-  const bool whole = range.begin == 0 && range.end == hot.size();
+  if (lease_.leases.conflicts(range, write, scope) || !ready(range, write, device)) return false;
   const auto mode = static_cast<uint8_t>(use.mode);
+  env_.sync.points.at("acquire.ready");
   if (!lease_.leases.take(range, mode, scope, lease)) return false;
+  // After it is counted: whoever came on the hit path meanwhile has published its fence before its lease was over (page/hot.hpp).
+  if (!lease_.history.follows(range, write, stream.slot)) {
+    lease_.leases.drop(range, mode, lease);
+    env_.sync.changed.notify_all();
+    return false;
+  }
+  const bool whole = range.begin == 0 && range.end == hot.size();
   const LeaseKind kinds[] = {LeaseKind::partial, LeaseKind::whole, LeaseKind::partial_remote,
                              LeaseKind::whole_remote};
   *item = {range.begin, range.end, range.buffer, mode, kinds[(sharded ? 2 : 0) + (whole ? 1 : 0)]};

@@ -5,7 +5,8 @@
 // can't tell from a buffer's word: ranges, buffers away from home, sharded buffers, and sets too large for it.
 //
 // What must hold: it only looks, and grants all of the set or none. Whatever is unusual is left to the Acquirer, which knows what to
-// say and to do about it; so nothing here fails, waits or drops the lock.
+// say and to do about it; so nothing here waits, drops the lock or makes an error. A lease is counted before the fences are looked at, as
+// on the hit path.
 #pragma once
 
 #include "core/lease/layer.hpp"
@@ -29,6 +30,9 @@ class ReadyUses {
              Lease *lease) WEIR_HELD;
 
  private:
+  /// On one buffer, where it is granted another.
+  static constexpr uint32_t most_leases = 32;
+
   /// The bytes that the use names, if that can be said in one word: anything else is for the Acquirer to refuse.
   bool resolve(const weir_use &use, lease::Range *range) noexcept WEIR_HELD;
   bool ready(const lease::Range &range, bool write, const PoolDevice &device) noexcept WEIR_HELD;

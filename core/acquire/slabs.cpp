@@ -109,8 +109,10 @@ Status Slabs::unslab_for(Releasable &lock, uint32_t index, uint8_t place) {
   std::atomic<uint64_t> &word = page_.buffers.hot(index).word;
   if (page_.buffers.held(index) || !lease_.leases.take_alone(index))
     return fail(WEIR_ERROR_LEASE_CONFLICT,
-                "a buffer below a page is leased or held on its home device; it can be used "
-                "elsewhere only when it is not");
+                {.cause = Cause::small_buffer, .buffer = page_.buffers.handle(index)},
+                "a buffer below a page%s is leased or held on its home device; it can be used "
+                "elsewhere only when it is not",
+                page_.buffers.quoted(index).c_str());
   lease_.leases.count_pages(*where.region, where.base, where.base + where.size, 1);
   const bool virgin = (word.load() & Word::virgin) != 0;
   Region *fresh = nullptr;

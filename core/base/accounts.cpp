@@ -15,7 +15,7 @@ Status Accounts::create_client(const weir_client_desc &desc, uint32_t *id) {
   std::pmr::memory_resource *const memory = clients_.get_allocator().resource();
   auto fresh = make_owned<Client>(memory, memory);
   fresh->priority = desc.priority;
-  fresh->name = desc.name != nullptr ? desc.name : "";
+  fresh->name = kept_name(desc.name);
   const auto quota = [](uint64_t bytes) {
     return Budget(bytes == 0 ? UINT64_MAX : bytes == WEIR_NONE ? 0 : bytes);
   };
@@ -31,7 +31,8 @@ Status Accounts::create_client(const weir_client_desc &desc, uint32_t *id) {
 Status Accounts::destroy_client(uint32_t id) {
   const Client &client = find(id);
   if (client.buffers == 0) return {};
-  return fail(WEIR_ERROR_BUSY, "client \"%s\" has %u buffers", client.name.c_str(), client.buffers);
+  return fail(WEIR_ERROR_BUSY, "client%s has %u buffers", QuotedName(client.name).c_str(),
+              client.buffers);
 }
 
 int8_t Accounts::priority(uint32_t client, int32_t wanted) const noexcept {

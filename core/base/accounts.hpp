@@ -17,6 +17,7 @@
 
 #include "core/base/budget.hpp"
 #include "core/base/memory.hpp"
+#include "core/base/name.hpp"
 #include "core/base/place.hpp"
 #include "core/base/pool_lock.hpp"
 #include "core/base/status.hpp"
@@ -46,6 +47,9 @@ class Accounts {
   Status destroy_client(uint32_t id) WEIR_HELD;
   uint32_t clients() const noexcept WEIR_HELD { return static_cast<uint32_t>(clients_.size()); }
   const char *name(uint32_t client) const noexcept WEIR_HELD { return find(client).name.c_str(); }
+  QuotedName quoted(uint32_t client) const noexcept WEIR_HELD {
+    return QuotedName(find(client).name);
+  }
   /// Of a buffer of the client that wants it so.
   int8_t priority(uint32_t client, int32_t wanted) const noexcept WEIR_HELD;
   void add_buffer(uint32_t client) noexcept WEIR_HELD { ++clients_[client]->buffers; }

@@ -6,6 +6,7 @@
 // A thread takes a mutex only if it holds none of the same rank or a higher one. Checked builds abort at the first
 // violation, so a deadlock shows as a stack, not as a hang.
 //
+//   process   the list of the process's contexts, while one of them is looked at or goes
 //   call      held through a call that uses the pool, and by which calls take turns: the clients and requests of a Pool, its
 //             devices, its loss callback, its Defragmenter's settings; one asynchronous request; a context's look at its pools
 //   upkeep    held for work beside the calls, which uses the pool: threads of Weir's own are started and ended (Workers,
@@ -35,7 +36,15 @@
 
 namespace weir {
 
-enum class Rank : uint8_t { call = 1, upkeep = 2, pool = 3, transfer = 4, mapping = 5, leaf = 6 };
+enum class Rank : uint8_t {
+  process = 0,
+  call = 1,
+  upkeep = 2,
+  pool = 3,
+  transfer = 4,
+  mapping = 5,
+  leaf = 6
+};
 
 namespace rank_check {
 #if defined(WEIR_DEBUG_CHECKS)

@@ -83,6 +83,22 @@ class PoolLock {
   void stop() noexcept WEIR_HELD { stopping_ = true; }
   bool stopping() const noexcept WEIR_HELD { return stopping_; }
 
+  /// Whether nobody has it. For who must not wait, and has no other way: at the process's end.
+  bool free_now() noexcept WEIR_IS_LOCK {
+    if (!mutex_.try_lock()) return false;
+    mutex_.unlock();
+    return true;
+  }
+
+  /// For a thread that takes this lock with other locks of Weir's held and only looks: lines of others are theirs to tell.
+  class Quiet {
+   public:
+    Quiet() noexcept { ++hushed; }
+    ~Quiet() { --hushed; }
+    Quiet(const Quiet &) = delete;
+    Quiet &operator=(const Quiet &) = delete;
+  };
+
   /// For a thread that takes this lock with another one of Weir's held: the lines wait until it has dropped that, too.
   class Hush {
    public:

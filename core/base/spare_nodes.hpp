@@ -22,8 +22,9 @@ class SpareNodes {
     node.key() = key;
     return map.insert(std::move(node)).position;
   }
-  void retire(Map &map, typename Map::const_iterator entry) noexcept {
-    if (count_ == nodes_.size())
+  /// `keep`: the value has little memory.
+  void retire(Map &map, typename Map::const_iterator entry, bool keep = true) noexcept {
+    if (count_ == nodes_.size() || !keep)
       map.erase(entry);
     else
       nodes_[count_++] = map.extract(entry);

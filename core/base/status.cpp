@@ -5,6 +5,8 @@
 
 #include "core/base/status.hpp"
 
+#include "core/base/name.hpp"
+
 #include <cstdarg>
 #include <cstdio>
 #include <utility>
@@ -20,8 +22,11 @@ void record(weir_result code, const ErrorDetail &detail, const char *format,
   LastError &failure = new_error();
   failure.result = code;
   failure.detail = detail;
+  failure.pool = 0;
   char text[sizeof failure.text];  // the arguments may point into the old text
-  std::vsnprintf(text, sizeof text, format, args);
+  const int length = std::vsnprintf(text, sizeof text, format, args);
+  // Cut between characters.
+  if (length >= static_cast<int>(sizeof text)) text[kept_name(text, sizeof text - 2).size()] = '\0';
   __builtin_memcpy(failure.text, text, sizeof text);
 }
 

@@ -32,7 +32,28 @@ class [[nodiscard]] Status {
 };
 static_assert(sizeof(Status) == sizeof(weir_result));
 
-/// The numbers of weir_error_info, with the defaults that mean "does not apply".
+/// What a refusal is due to, of those that the caller can do something about: what weir_last_error_report advises (pool/advice.cpp).
+enum class Cause : uint8_t {
+  none,
+  device_budget,   ///< the set alone is larger than the device's budget
+  device_held,     ///< ... than what holds and weir_malloc leave of it
+  device_lowered,  ///< ... than what the runtime had, which is less than the budget
+  device_quota,    ///< ... than the client's quota of the device
+  host_budget,
+  host_quota,
+  cold_budget,   ///< HOST is full, and so is what there is below it
+  cold_quota,    ///< ... as far as the client may use it
+  leases,        ///< the room is leased: it comes with releases
+  queue,         ///< others wait for room before it
+  removal,       ///< a device is to leave, and work on it does not end
+  lease,         ///< an unreleased lease on the same bytes
+  hold,          ///< a hold on the buffer
+  small_buffer,  ///< a buffer below a page that is leased or held at home
+  lost,          ///< bytes went with a device
+  count
+};
+
+/// The numbers of weir_error_info, with the defaults that mean "does not apply", and what the report needs besides.
 struct ErrorDetail {
   uint32_t tier = WEIR_TIER_NONE;
   weir_device device = WEIR_DEVICE_HOST;
@@ -40,6 +61,9 @@ struct ErrorDetail {
   uint64_t available = 0;
   uint64_t use_index = UINT64_MAX;
   int64_t native = 0;
+  Cause cause = Cause::none;
+  uint32_t client = UINT32_MAX;  ///< whose quota is short
+  weir_buffer buffer = nullptr;  ///< the one that it is about
 };
 
 /// Records the thread's last error and returns its code. The format is printf's; the result is cut at 511 bytes.
@@ -55,6 +79,7 @@ constexpr unsigned long long llu(uint64_t value) noexcept { return value; }
 struct LastError {
   weir_result result = WEIR_SUCCESS;
   ErrorDetail detail;
+  uint64_t pool = 0;  ///< the number of the pool that has refused (Pool::serial); 0: none has
   char text[512] = {};
 };
 const LastError &last_error() noexcept;

@@ -63,7 +63,7 @@ Status BufferMaker::own_region(uint32_t index, const weir_buffer_desc &desc, uin
 }
 
 Status BufferMaker::create_locked(const weir_buffer_desc &desc, uint32_t client, bool pinned,
-                                  uint32_t *index) {
+                                  uint32_t stack, uint32_t *index) {
   page::Users users;
   const bool known_users = desc.user_count != 0;
   if (known_users || desc.reserved != 0) WEIR_TRY(others_.homes.read_users(desc, &users));
@@ -87,7 +87,8 @@ Status BufferMaker::create_locked(const weir_buffer_desc &desc, uint32_t client,
   const bool tenant = !alone && (desc.size < device.memory.page_size() ||
                                  (pinned && device.memory.belongs_in_line(desc.size)));
   WEIR_TRY(others_.sizes.room_for_buffer(desc, wish, tenant));
-  const uint32_t fresh = page_.buffers.take(known_users ? &users : nullptr);
+  const uint32_t fresh =
+      page_.buffers.take(known_users ? &users : nullptr, kept_name(desc.name), stack);
   const auto place = [&]() WEIR_HELD {
     return tenant ? others_.small.place_tenant(fresh, desc, home, client, pinned)
                   : own_region(fresh, desc, home, client, wish);
@@ -104,12 +105,12 @@ Status BufferMaker::create_locked(const weir_buffer_desc &desc, uint32_t client,
   return {};
 }
 
-Status BufferMaker::create_buffer(const weir_buffer_desc &desc, uint32_t client,
+Status BufferMaker::create_buffer(const weir_buffer_desc &desc, uint32_t client, uint32_t stack,
                                   weir_buffer *buffer) {
   WEIR_TRY(acquire::Homes::check_desc(desc));
   Locked lock(env_.sync.lock);
   uint32_t index = 0;
-  WEIR_TRY(create_locked(desc, client, false, &index));
+  WEIR_TRY(create_locked(desc, client, false, stack, &index));
   *buffer = page_.buffers.handle(index);
   return {};
 }
@@ -140,8 +141,11 @@ Status BufferMaker::destroy_buffer(weir_buffer buffer) {
   uint64_t seen = word.load(std::memory_order_relaxed);
   do {
     if (Word::leases(seen) != 0 || (seen & Word::partial) != 0)
-      return fail(WEIR_ERROR_BUSY, "the buffer has unreleased leases");
-    if (page_.buffers.held(index)) return fail(WEIR_ERROR_BUSY, "the buffer is held (weir_hold)");
+      return fail(WEIR_ERROR_BUSY, "the buffer%s has unreleased leases",
+                  page_.buffers.quoted(index).c_str());
+    if (page_.buffers.held(index))
+      return fail(WEIR_ERROR_BUSY, "the buffer%s is held (weir_hold)",
+                  page_.buffers.quoted(index).c_str());
   } while (!word.compare_exchange_weak(seen, (seen | Word::closing) & ~Word::resident,
                                        std::memory_order_acq_rel));
   // A prefetch or an eviction under way ends by itself. A slab outlives its tenant.
@@ -221,6 +225,22 @@ Status BufferMaker::advise(weir_buffer buffer, uint64_t offset, uint64_t length,
     default:
       return fail(WEIR_ERROR_INVALID_ARGUMENT, "advice %u is none of WEIR_ADVISE_*", advice);
   }
+}
+
+Status BufferMaker::set_name(weir_buffer buffer, const char *name) {
+  Locked lock(env_.sync.lock);
+  uint32_t index = 0;
+  WEIR_TRY(page_.buffers.find(buffer, &index));
+  page_.buffers.set_name(index, kept_name(name));
+  return {};
+}
+
+Status BufferMaker::name_of(weir_buffer buffer, std::string *name) {
+  Locked lock(env_.sync.lock);
+  uint32_t index = 0;
+  WEIR_TRY(page_.buffers.find(buffer, &index));
+  *name = page_.buffers.name_of(index);
+  return {};
 }
 
 Status BufferMaker::set_priority(weir_buffer buffer, int32_t priority) {

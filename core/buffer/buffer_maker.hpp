@@ -37,13 +37,17 @@ class BufferMaker {
         scrubber_(scrubber) {}
 
   // ---- calls ----
-  Status create_buffer(const weir_buffer_desc &desc, uint32_t client, weir_buffer *buffer);
+  /// `stack`: by which calls, of Stacks.
+  Status create_buffer(const weir_buffer_desc &desc, uint32_t client, uint32_t stack,
+                       weir_buffer *buffer);
   Status destroy_buffer(weir_buffer buffer);
   Status advise(weir_buffer buffer, uint64_t offset, uint64_t length, uint32_t advice);
   Status set_priority(weir_buffer buffer, int32_t priority);
+  Status set_name(weir_buffer buffer, const char *name);
+  Status name_of(weir_buffer buffer, std::string *name);
 
   // ---- under the lock ----
-  Status create_locked(const weir_buffer_desc &desc, uint32_t client, bool pinned,
+  Status create_locked(const weir_buffer_desc &desc, uint32_t client, bool pinned, uint32_t stack,
                        uint32_t *index) WEIR_HELD;
   /// Dead at once: nobody leases it and nothing of Weir's own is working on it.
   void destroy_locked(uint32_t index) noexcept WEIR_HELD;

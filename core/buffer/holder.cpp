@@ -85,8 +85,7 @@ Status Holder::nest_hold(move::Plan &plan) {
   const move::PlanItem &item = plan.items[0];
   Region &region = *item.region;
   for (uint32_t p = item.first; p <= item.last; ++p) {
-    if (region.pages[p].lost())
-      return fail(WEIR_ERROR_DATA_LOST, "bytes of page %u were lost with their device", p);
+    if (region.pages[p].lost()) return page_.buffers.fail_lost(item.buffer, p);
   }
   add_hold(region, plan.place(), region.holds.to_write);
   page_.buffers.count_hold(item.buffer);

@@ -32,7 +32,8 @@ Status Lines::bring_pinned(Releasable &lock, uint32_t index, PoolDevice &device,
   return {};
 }
 
-Status Lines::malloc(uint32_t device_id, Stream *stream, uint64_t size, uint64_t *address) {
+Status Lines::malloc(uint32_t device_id, Stream *stream, uint64_t size, uint32_t stack,
+                     uint64_t *address) {
   WEIR_TRY(page::Sizes::check_size(size));
   if (device_id == WEIR_DEVICE_ANY)
     return fail(WEIR_ERROR_INVALID_ARGUMENT,
@@ -44,7 +45,7 @@ Status Lines::malloc(uint32_t device_id, Stream *stream, uint64_t size, uint64_t
   const policy::Scrubbing scrubbing(env_.scrub_turns);
   Locked lock(env_.sync.lock);
   uint32_t index = 0;
-  WEIR_TRY(others_.maker.create_locked(desc, 0, true, &index));
+  WEIR_TRY(others_.maker.create_locked(desc, 0, true, stack, &index));
   const bool tenant = page_.buffers.tenant(index);
   const auto place = [&]() WEIR_HELD -> Status {
     PoolDevice &device = *page_.devices[page_.buffers.target(index).region->home];

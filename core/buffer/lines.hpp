@@ -35,7 +35,9 @@ class Lines {
         grants_(grants),
         claims_(claims) {}
 
-  Status malloc(uint32_t device_id, Stream *stream, uint64_t size, uint64_t *address);
+  /// `stack`: by which calls, of Stacks.
+  Status malloc(uint32_t device_id, Stream *stream, uint64_t size, uint32_t stack,
+                uint64_t *address);
   Status free(Stream *stream, uint64_t address);
 
  private:

@@ -103,7 +103,9 @@ Status Registrar::host_unregister(weir_buffer buffer) {
   if (region.host.registered == nullptr)
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "the buffer has no registered memory");
   if (page_.buffers.hold_forbids(index, false, ClaimScope::any()))
-    return fail(WEIR_ERROR_LEASE_CONFLICT, "a hold on the buffer forbids reading");
+    return fail(WEIR_ERROR_LEASE_CONFLICT,
+                {.cause = Cause::hold, .buffer = page_.buffers.handle(index)},
+                "a hold on the buffer%s forbids reading", page_.buffers.quoted(index).c_str());
   WEIR_TRY(claim_alone(index));
   demoter_.await_unpinned(lock, region);
   lease_.leases.count_pages(region, 0, region.shape.size, 1);

@@ -14,19 +14,24 @@ namespace {
 constexpr uint64_t any_lease = Word::readers_mask | Word::writer;
 }
 
-bool LeaseTable::conflicts(const Range &range, bool write, ClaimScope scope) const noexcept {
-  const uint64_t word = buffers_.hot(range.buffer).word.load(std::memory_order_relaxed);
-  if ((word & Word::writer) != 0 || (write && Word::leases(word) != 0)) return true;
-  if ((word & Word::partial) == 0) return false;
+LeaseTable::Conflict LeaseTable::conflict(const Range &range, bool write,
+                                          ClaimScope scope) const noexcept {
+  const page::Hot &hot = buffers_.hot(range.buffer);
+  const uint64_t word = hot.word.load(std::memory_order_relaxed);
+  const bool written = (word & Word::writer) != 0;
+  if (written || (write && Word::leases(word) != 0)) return {0, hot.size(), written};
+  if ((word & Word::partial) == 0) return {};
   const page::Geometry &shape = range.region->shape;
   const auto others = partials(range.buffer);
-  return std::any_of(others.begin(), others.end(), [&](const Partial &other) {
+  const auto found = std::find_if(others.begin(), others.end(), [&](const Partial &other) {
     if (!write && other.mode == WEIR_READ) return false;
     if (other.scope.meets(scope)) return other.begin < range.end && range.begin < other.end;
     // Between places a page has one latest version: what shares a page conflicts.
     return shape.page_at(range.base + other.begin) <= shape.page_at(range.base + range.end - 1) &&
            shape.page_at(range.base + range.begin) <= shape.page_at(range.base + other.end - 1);
   });
+  if (found == others.end()) return {};
+  return {found->begin, found->end, found->mode != WEIR_READ};
 }
 
 bool LeaseTable::take(const Range &range, uint8_t mode, ClaimScope scope, const void *lease) {
@@ -76,7 +81,7 @@ void LeaseTable::drop(const Range &range, uint8_t mode, const void *lease) noexc
   parts.pop_back();
   count_pages(*range.region, range.base + range.begin, range.base + range.end, -1);
   if (!parts.empty()) return;
-  spare_.retire(partials_, entry);
+  spare_.retire(partials_, entry, parts.capacity() <= 64);
   buffers_.hot(range.buffer).set_flags(0, Word::partial);
 }
 

@@ -26,7 +26,15 @@ class LeaseTable {
       : buffers_(buffers), partials_(memory) {}
 
   /// Whether an unreleased lease forbids to read, or write, the range in a scope.
-  bool conflicts(const Range &range, bool write, ClaimScope scope) const noexcept WEIR_HELD;
+  bool conflicts(const Range &range, bool write, ClaimScope scope) const noexcept WEIR_HELD {
+    return conflict(range, write, scope).end != 0;
+  }
+  /// One such lease; an empty one: there is none.
+  struct Conflict {
+    uint64_t begin = 0, end = 0;  ///< bytes of the buffer
+    bool writes = false;
+  };
+  Conflict conflict(const Range &range, bool write, ClaimScope scope) const noexcept WEIR_HELD;
   /// Counts a lease in. The hit path may have granted a conflicting one since the check: false, and nothing is counted. Throws
   /// std::bad_alloc with nothing changed.
   bool take(const Range &range, uint8_t mode, ClaimScope scope, const void *lease) WEIR_HELD;

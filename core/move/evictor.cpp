@@ -8,6 +8,7 @@
 #include "core/move/lender.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace weir::move {
 
@@ -106,6 +107,19 @@ void Evictor::cache_victim(const PoolDevice &device, Victim &victim) noexcept {
   if (victim.to.slot) victim.to.address = page_.tiers.host().address(victim.to.slot);
 }
 
+void Evictor::note_failed(PoolDevice &device, const Status &why) noexcept {
+  if (why) {
+    device.stay_told = false;
+    return;
+  }
+  const bool said = why.code() == WEIR_ERROR_OVER_BUDGET || why.code() == WEIR_ERROR_DEVICE_LOST ||
+                    why.code() == WEIR_ERROR_WOULD_BLOCK;
+  if (said || std::exchange(device.stay_told, true)) return;
+  env_.sync.lock.note(WEIR_LOG_WARNING, "pages stay on device %u, as they can't be copied: %s",
+                      device.device.id,
+                      last_error().result == why.code() ? last_error().text : "(no more is known)");
+}
+
 void Evictor::unplace_victim(Victim &victim) noexcept {
   const Region &region = *victim.region;
   lender_.settle(victim, false);
@@ -165,6 +179,7 @@ void Evictor::claim_victims(Releasable &lock, const Drain &drain,
         if (!victim.stays) {  // else the policy knows it
           pages_.give_back(region, ref, device);
           env_.events.tell({What::evict_failed, 0, device.place, region.id, victim.page});
+          note_failed(device, slot);
         }
         env_.sync.changed.notify_all();
         life_.retire_region(region);
@@ -239,6 +254,7 @@ void Evictor::run(Releasable &lock, Drain &drain, const std::pmr::vector<PageRef
   // What has come to HOST can be demoted only now.
   if (others_.host_room.is_short()) env_.sync.wakes.host_room.notify_all();
   if (!drain.why) *why = drain.why;
+  note_failed(device, drain.why);
   others_.losses.note(device, drain.why);
 }
 

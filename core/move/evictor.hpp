@@ -76,6 +76,8 @@ class Evictor {
   /// A page that could be dropped, were it not for the time it takes to bring it up from below HOST, is copied to HOST if a
   /// slot can be had there for nothing.
   void cache_victim(const PoolDevice &device, Victim &victim) noexcept WEIR_HELD;
+  /// Pages stay on the device, or go again: said once, unless it is for want of room or is the device's end, which others say.
+  void note_failed(PoolDevice &device, const Status &why) noexcept WEIR_HELD;
   /// What place_victim() gave, if the page does not go after all.
   void unplace_victim(Victim &victim) noexcept WEIR_HELD;
 

@@ -4,6 +4,8 @@
 
 #include "core/move/host_room.hpp"
 
+#include "core/base/amount.hpp"
+
 #include "core/base/memory_limit.hpp"
 
 #include <algorithm>
@@ -73,13 +75,18 @@ Status HostRoom::fail_full(uint32_t client, uint64_t bytes, bool within) const {
   const HostStore &host = tiers_.host();
   const Budget &quota = tiers_.host_quota(client);
   const uint64_t room = within ? host.room() : quota.room();
-  return fail(WEIR_ERROR_OVER_BUDGET, {.tier = WEIR_TIER_HOST, .asked = bytes, .available = room},
-              "HOST has no room for %llu bytes that are written or must leave a device: %llu of "
-              "%llu in use%s",
-              llu(bytes), llu(within ? host.used() : quota.used()),
-              llu(within ? host.budget() : quota.limit()),
-              within ? "; a larger host_budget makes room"
-                     : " by this client; a larger host_quota makes room");
+  const ErrorDetail detail{.tier = WEIR_TIER_HOST,
+                           .asked = bytes,
+                           .available = room,
+                           .cause = within ? Cause::host_budget : Cause::host_quota,
+                           .client = within ? UINT32_MAX : client};
+  return fail(WEIR_ERROR_OVER_BUDGET, detail,
+              "HOST has no room for %s that are written or must leave a device: %s of %s "
+              "in use%s%s; a larger %s makes room",
+              Amount(bytes).c_str(), Amount(within ? host.used() : quota.used()).c_str(),
+              Amount(within ? host.budget() : quota.limit()).c_str(), within ? "" : " by this client",
+              within ? "" : tiers_.quoted_client(client).c_str(),
+              within ? "host_budget" : "host_quota");
 }
 
 Status HostRoom::give_slot(Releasable &lock, Region &region, uint32_t page, uint32_t node) {

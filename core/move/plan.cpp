@@ -7,7 +7,7 @@
 namespace weir::move {
 
 void Plan::count_need(bool *busy) noexcept {
-  need.set_bytes = need.missing_bytes = need.held_bytes = 0;
+  need = {};
   device->memory.begin_count();
   for (const PlanPage &page : pages) {
     const page::Bundle *bundle = device->memory.bundle_of(*page.region, page.page);
@@ -20,6 +20,14 @@ void Plan::count_need(bool *busy) noexcept {
       need.missing_bytes += bytes;
     *busy = *busy || (bundle != nullptr && bundle->maker != nullptr);
   }
+}
+
+void Plan::count_came() noexcept {
+  const Need before = need;
+  bool busy = false;
+  count_need(&busy);
+  need.came_bytes = before.missing_bytes - std::min(before.missing_bytes, need.missing_bytes);
+  need.missing_bytes = before.missing_bytes;
 }
 
 }  // namespace weir::move

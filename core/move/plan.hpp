@@ -167,6 +167,7 @@ struct Plan {
   struct Need {
     uint64_t set_bytes = 0;      ///< of all pages of the set, in granules
     uint64_t missing_bytes = 0;  ///< of those, without a granule
+    uint64_t came_bytes = 0;     ///< of these, what had come early as it could not be claimed
     uint64_t held_bytes = 0;     ///< of set_bytes, held
   } need;
   bool absent = false;  ///< pages are to be given granules, new ones or such as are there
@@ -190,6 +191,8 @@ struct Plan {
   /// What the set needs in granules, all in all and of such as are not there, and what of it is held already. *busy is set where
   /// somebody else is making one of them.
   void count_need(bool *busy) noexcept WEIR_HELD;
+  /// It can't be claimed, and still has its claims: what it names may go with them.
+  void count_came() noexcept WEIR_HELD;
   /// The plan and its others, until one fails.
   template <class Body>
   Status try_each(Body &&body) WEIR_HELD {

@@ -87,11 +87,11 @@ Status Prefetcher::read_operation(const weir_operation &from, size_t number,
   return {};
 }
 
-void Prefetcher::note_acquire(StreamState &state, const Plan &set) {
+void Prefetcher::note_acquire(StreamState &state, const Plan *set) {
   if (hints_.retry()) env_.sync.wakes.prefetcher.notify_all();
   const bool announced = state.has_announced();
   if (announced) consume(state);
-  if (plans_ != nullptr) plans_->note_acquire(state, announced, &set);
+  if (plans_ != nullptr) plans_->note_acquire(state, announced, set);
   if (announced) wake_for(state);
 }
 

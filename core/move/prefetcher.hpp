@@ -86,8 +86,8 @@ class Prefetcher final : private policy::HintView {
   void ask(Releasable &lock, PrefetchBatch &asked, uint32_t slot) WEIR_HELD;
 
   // ---- what it is told ----
-  /// The stream has acquired, its next announced operation if there is one: this set.
-  void note_acquire(StreamState &state, const Plan &set) WEIR_HELD;
+  /// The stream has acquired, its next announced operation if there is one: this set. nullptr: one that lacked nothing.
+  void note_acquire(StreamState &state, const Plan *set) WEIR_HELD;
   /// It was granted by the hit path, on a stream that has announced operations.
   void note_hit(StreamState &state) noexcept WEIR_NOT_HELD;
   void note_use(uint32_t buffer, uint64_t begin, uint64_t end) noexcept WEIR_HELD {

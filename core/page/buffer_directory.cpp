@@ -13,6 +13,8 @@ BufferDirectory::BufferDirectory(RegionStore &regions, std::pmr::memory_resource
       holds_(memory),
       tags_(memory),
       users_(memory),
+      names_(memory),
+      stacks_(memory),
       addresses_(memory) {}
 
 // ---- handles ----
@@ -44,14 +46,23 @@ Status BufferDirectory::range_of(uint32_t index, uint64_t offset, uint64_t *leng
   return {};
 }
 
+Status BufferDirectory::fail_lost(uint32_t index, uint32_t page, uint64_t use) noexcept {
+  const ErrorDetail detail{.use_index = use, .cause = Cause::lost, .buffer = handle(index)};
+  return fail(WEIR_ERROR_DATA_LOST, detail,
+              "bytes of page %u of the buffer%s were lost with their device", page,
+              quoted(index).c_str());
+}
+
 // ---- life ----
 
-uint32_t BufferDirectory::take(const Users *users) {
+uint32_t BufferDirectory::take(const Users *users, std::string_view name, uint32_t stack) {
   const uint32_t index = table_.take();
   try {
     if (users != nullptr) users_.emplace(index, *users);
+    if (!name.empty()) names_.emplace(index, name);
+    if (stack != 0) stacks_.emplace(index, stack);
   } catch (...) {
-    table_.give(index);
+    give(index);
     throw;
   }
   return index;
@@ -81,6 +92,15 @@ void BufferDirectory::kill(uint32_t index) noexcept {
 
 // ---- what callers have said of it ----
 
+void BufferDirectory::set_name(uint32_t index, std::string_view name) {
+  if (name.empty()) {
+    names_.erase(index);
+    return;
+  }
+  std::pmr::string fresh(name, names_.get_allocator());
+  names_.try_emplace(index).first->second.swap(fresh);
+}
+
 uint32_t BufferDirectory::take_address(uint64_t address) noexcept {
   const uint32_t index = addresses_.find(address);
   if (index != AddressMap::none) addresses_.erase(address);
@@ -96,13 +116,15 @@ bool BufferDirectory::hold_forbids(uint32_t index, bool write, ClaimScope scope)
   return hold->kind == HoldKind::alone || (write && (hold->kind == HoldKind::read || elsewhere));
 }
 
-Status BufferDirectory::check_hold(uint32_t index, HoldKind kind, ClaimScope scope) const {
+Status BufferDirectory::check_hold(uint32_t index, HoldKind kind, ClaimScope scope) {
   const Hold *hold = hold_of(index);
   if (hold == nullptr) return {};
   if (hold->scope != scope)
-    return fail(WEIR_ERROR_LEASE_CONFLICT, "the buffer is held on another device");
+    return fail(WEIR_ERROR_LEASE_CONFLICT, {.cause = Cause::hold, .buffer = handle(index)},
+                "the buffer%s is held on another device", quoted(index).c_str());
   if (hold->kind != kind || kind == HoldKind::alone)
-    return fail(WEIR_ERROR_LEASE_CONFLICT, "the buffer is held in a mode that allows no other");
+    return fail(WEIR_ERROR_LEASE_CONFLICT, {.cause = Cause::hold, .buffer = handle(index)},
+                "the buffer%s is held in a mode that allows no other", quoted(index).c_str());
   return {};
 }
 

@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // BufferDirectory: the buffers of a pool: by handle, by index and by weir_malloc's address; where each lies (Target), and what its
-// caller has said of it: tag, users, holds. A live word names a buffer whose region lives; a handle of a dead buffer is not taken
+// caller has said of it: tag, name, users, holds. A live word names a buffer whose region lives; a handle of a dead buffer is not taken
 // for another's, until 2^20 have had its index. What the hit path reads is read without a lock and changed by its rules
 // (page/hot.hpp); all else is guarded by the pool's lock.
 #pragma once
 
+#include "core/base/name.hpp"
 #include "core/base/status.hpp"
 #include "core/page/address_map.hpp"
 #include "core/page/buffer_table.hpp"
 #include "core/page/claim_scope.hpp"
 #include "core/page/region_store.hpp"
 #include "core/page/users.hpp"
+
+#include <string>
 
 namespace weir::page {
 
@@ -55,6 +58,8 @@ class BufferDirectory {
   }
   /// Resolves WEIR_WHOLE, and says whether the range lies within the buffer.
   Status range_of(uint32_t index, uint64_t offset, uint64_t *length);
+  /// DATA_LOST, of a page of the buffer's region.
+  Status fail_lost(uint32_t index, uint32_t page, uint64_t use = UINT64_MAX) noexcept WEIR_HELD;
   uint32_t live() const noexcept WEIR_HELD { return table_.live(); }
   uint64_t bytes() const noexcept WEIR_HELD { return bytes_; }
   /// What the next buffer adds to the records.
@@ -62,15 +67,17 @@ class BufferDirectory {
 
   // ---- life ----
   /// An index for a new buffer, not alive yet. Throws std::bad_alloc with nothing changed.
-  uint32_t take(const Users *users) WEIR_HELD;
+  uint32_t take(const Users *users, std::string_view name = {}, uint32_t stack = 0) WEIR_HELD;
   /// A buffer that has its place gets its size and home.
   void describe(uint32_t index, uint64_t size, uint32_t home) noexcept WEIR_HELD;
   /// It is alive, with these flags of its word.
   void publish(uint32_t index, uint64_t flags) noexcept WEIR_HELD;
-  /// It is dead, its tag and holds are gone. Its index, place and users stay until it is given.
+  /// It is dead, its tag and holds are gone. Its index, place, name and users stay until it is given.
   void kill(uint32_t index) noexcept WEIR_HELD;
   void give(uint32_t index) noexcept WEIR_HELD {
     if (!users_.empty()) users_.erase(index);
+    if (!names_.empty()) names_.erase(index);
+    if (!stacks_.empty()) stacks_.erase(index);
     table_.give(index);
   }
 
@@ -106,6 +113,19 @@ class BufferDirectory {
     const auto tag = tags_.find(index);
     return tag != tags_.end() ? tag->second : target(index).region->tag;
   }
+  /// "" takes its name away. Throws std::bad_alloc with nothing changed.
+  void set_name(uint32_t index, std::string_view name) WEIR_HELD;
+  /// "": it has none.
+  std::string_view name_of(uint32_t index) const noexcept WEIR_HELD {
+    const auto found = names_.empty() ? names_.end() : names_.find(index);
+    return found != names_.end() ? std::string_view(found->second) : std::string_view{};
+  }
+  QuotedName quoted(uint32_t index) const noexcept WEIR_HELD { return QuotedName(name_of(index)); }
+  /// By which calls it was made (Stacks); 0: that is not kept.
+  uint32_t stack_of(uint32_t index) const noexcept WEIR_HELD {
+    const auto found = stacks_.empty() ? stacks_.end() : stacks_.find(index);
+    return found != stacks_.end() ? found->second : 0;
+  }
   /// nullptr: nothing is known.
   const Users *users_of(uint32_t index) const noexcept WEIR_HELD {
     const auto found = users_.empty() ? users_.end() : users_.find(index);
@@ -118,6 +138,10 @@ class BufferDirectory {
   }
   /// Forgets it; none: nobody has it.
   uint32_t take_address(uint64_t address) noexcept WEIR_HELD;
+  /// Whether it is weir_malloc's, at that address.
+  bool allocated_at(uint32_t index, uint64_t address) const noexcept WEIR_HELD {
+    return addresses_.find(address) == index;
+  }
   size_t addresses() const noexcept WEIR_HELD { return addresses_.size(); }
 
   // ---- holds ----
@@ -131,7 +155,7 @@ class BufferDirectory {
   /// Whether a hold keeps a lease or call that uses the buffer in the scope from being granted.
   bool hold_forbids(uint32_t index, bool write, ClaimScope scope) const noexcept WEIR_HELD;
   /// Whether a hold of the kind may join those that are there.
-  Status check_hold(uint32_t index, HoldKind kind, ClaimScope scope) const WEIR_HELD;
+  Status check_hold(uint32_t index, HoldKind kind, ClaimScope scope) WEIR_HELD;
   /// A call is about to hold it, so that nothing can fail once the pages are held. Throws std::bad_alloc with nothing changed.
   void begin_hold(uint32_t index) WEIR_HELD { ++holds_.try_emplace(index).first->second.coming; }
   void end_hold(uint32_t index) noexcept WEIR_HELD;
@@ -149,6 +173,8 @@ class BufferDirectory {
   std::pmr::unordered_map<uint32_t, Hold> holds_ WEIR_GUARDED;
   std::pmr::unordered_map<uint32_t, uint64_t> tags_ WEIR_GUARDED;
   std::pmr::unordered_map<uint32_t, Users> users_ WEIR_GUARDED;  ///< of the buffers that have some
+  std::pmr::unordered_map<uint32_t, std::pmr::string> names_ WEIR_GUARDED;  ///< the same
+  std::pmr::unordered_map<uint32_t, uint32_t> stacks_ WEIR_GUARDED;         ///< the same
   AddressMap addresses_ WEIR_GUARDED;
   uint64_t bytes_ WEIR_GUARDED = 0;
 };

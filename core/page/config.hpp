@@ -7,6 +7,7 @@
 #include "core/backend/runtime.hpp"
 #include "core/base/clock.hpp"
 #include "core/base/numa.hpp"
+#include "core/base/stacks.hpp"
 #include "core/page/device_memory.hpp"
 #include "core/tier/cold_tiers.hpp"
 #include "core/transfer/paths.hpp"
@@ -52,7 +53,8 @@ struct EngineConfig {
   } learning;
   bool background = true;
   uint32_t pool_id = 0;
-  const Clock *clock = nullptr;  ///< a test's; from the start on the pool's
+  const Stacks *stacks = nullptr;  ///< by which calls buffers were made; nullptr: that is not kept
+  const Clock *clock = nullptr;    ///< a test's; from the start on the pool's
   /// The tiers below HOST, without their staging, which the start sets up.
   tier::ColdTiers::Config below;
   /// How long a page lies unused in COMPRESSED before it is coded again, densely; UINT64_MAX: for good.

@@ -228,6 +228,9 @@ Status PageTable::verify_host(Region &region, uint32_t page, uint32_t use) {
       sum)
     return {};
   env_.events.tell({What::corrupt, 0, Event::nowhere, region.id, page});
+  env_.sync.lock.note(WEIR_LOG_ERROR, "a page of a buffer%s has been changed in HOST%s",
+                      page_.buffers.quoted(region.owner.buffer).c_str(),
+                      (copies.latest() & ~host_bit) == 0 ? "" : ": it is read from elsewhere");
   if ((copies.latest() & ~host_bit) == 0) return fail_corrupt(use, page, host_bit);
   forsake_copy(region, page, host_bit);
   return {};

@@ -48,6 +48,7 @@ struct PoolDevice : Standing {
   bool evicted_lately(uint32_t when) const noexcept {
     return evictions.lately(when, memory.budget());
   }
+  bool stay_told = false;  ///< the log says that pages can't be copied away; none has gone since
   uint32_t in_flight = 0;  ///< drains and fills going on: room may appear without a release
   uint32_t gathering = 0;  ///< prefetches that may hold granules and have not marked their pages
   uint32_t making_room =

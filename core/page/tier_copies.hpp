@@ -142,6 +142,9 @@ class TierCopies {
   }
   /// Gives up a page's slot, if it has one. Who is copying it down meanwhile frees it.
   void free_host(Region &region, uint32_t page) noexcept WEIR_HELD;
+  QuotedName quoted_client(uint32_t client) const noexcept WEIR_HELD {
+    return tables_.accounts.quoted(client);
+  }
   const Budget &host_quota(uint32_t client) const noexcept WEIR_HELD {
     return tables_.accounts.quota(client, Accounts::host);
   }

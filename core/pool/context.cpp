@@ -6,6 +6,7 @@
 #include "core/pool/context.hpp"
 
 #include "core/base/grow.hpp"
+#include "core/pool/pool.hpp"
 
 #include <dirent.h>
 
@@ -55,6 +56,11 @@ Context::Context(const weir_allocator &allocator, const Log &log)
 Status Context::start(const weir_context_desc &desc, weir_backend_query_fn built_in,
                       const char *search_folder) {
   constexpr uint64_t usual_start_ns = uint64_t{60} * 1'000'000'000;
+  const char *stacks = secure_getenv("WEIR_STACKS");
+  if ((desc.flags & WEIR_CONTEXT_STACKS) != 0 ||
+      (stacks != nullptr && std::strcmp(stacks, "1") == 0))
+    stacks_ = make_owned<Stacks>(&memory_, &memory_);
+  if (const char *folder = secure_getenv("WEIR_OOM_DUMP")) oom_folder_ = folder;
   start_timeout_ns_ = desc.start_timeout_ns != 0 ? desc.start_timeout_ns : usual_start_ns;
   const char *options = desc.options;
   const char *environment = secure_getenv("WEIR_OPTIONS");
@@ -152,9 +158,17 @@ Status Context::check_options(const char *options) {
 }
 
 Status Context::may_end() {
-  for (const auto &pool : pools_) {
-    if (pool.load() != nullptr) return fail(WEIR_ERROR_BUSY, "the context still has pools");
-  }
+  std::string names;
+  if (any_pool([&names](const Pool &pool) {
+        if (!names.empty()) names += ',';
+        names += QuotedName(pool.name()).c_str();
+        return names.size() > 300;
+      }))
+    names += " and more";
+  if (!names.empty()) return fail(WEIR_ERROR_BUSY, "the context still has pools:%s", names.c_str());
+  // One is being made, or ends.
+  if (std::ranges::any_of(pools_, [](const auto &pool) { return pool.load() != nullptr; }))
+    return fail(WEIR_ERROR_BUSY, "the context still has pools");
   if (const uint32_t open = user_streams.load(); open != 0)
     return fail(WEIR_ERROR_BUSY, "the context still has %u streams", open);
   return {};

@@ -6,6 +6,7 @@
 
 #include "core/backend/stream.hpp"
 #include "core/base/mutex.hpp"
+#include "core/base/stacks.hpp"
 #include "core/tier/storage_store.hpp"
 #include "core/topology/places.hpp"
 #include "core/transfer/paths.hpp"
@@ -59,14 +60,23 @@ class Context {
   template <class Is>
   bool any_pool(Is &&is) {
     const Guard hold(look_);
-    for (uint32_t i = 1; i < max_pools; ++i)
-      if (Pool *const found = pool(i); found != nullptr && is(*found)) return true;
-    return false;
+    return find_pool(is);
+  }
+  /// The same for who must not wait. False, too, if somebody else looks.
+  template <class Is>
+  bool try_any_pool(Is &&is) {
+    const TryGuard hold(look_);
+    return hold && find_pool(is);
   }
   Pool *pool(uint32_t id) const noexcept {
     Pool *found = id < max_pools ? pools_[id].load(std::memory_order_acquire) : nullptr;
     return found != reserved() ? found : nullptr;
   }
+
+  /// Where a pool's first shortage is to be written down; "": nowhere (WEIR_OOM_DUMP).
+  const std::string &oom_folder() const noexcept { return oom_folder_; }
+  /// nullptr: nobody has asked to know who makes what.
+  Stacks *stacks() const noexcept { return stacks_.get(); }
 
   std::atomic<uint32_t> user_streams{0};
   /// Of the pools made from now on: a test's say in their I/O, and the root of the files that tell the memory limits.
@@ -78,6 +88,12 @@ class Context {
   const Clock *clock = nullptr;  ///< what pools made from now on tell time by, if a test says so
 
  private:
+  template <class Is>
+  bool find_pool(Is &&is) const {
+    for (uint32_t i = 1; i < max_pools; ++i)
+      if (Pool *const found = pool(i); found != nullptr && is(*found)) return true;
+    return false;
+  }
   static Pool *reserved() noexcept { return reinterpret_cast<Pool *>(uintptr_t{1}); }
   Status add_backend(weir_backend_query_fn query, const char *path, const char *options);
   Status add_library(const char *path, const char *options);
@@ -88,6 +104,8 @@ class Context {
 
   std::atomic<uint64_t> magic_{alive_magic};
   HostMemory memory_;
+  Owned<Stacks> stacks_;
+  std::string oom_folder_;
   Log log_;
   uint64_t start_timeout_ns_ = 0;
   Ticks ticks_;

@@ -234,7 +234,8 @@ Status Engine::shutdown() {
     for (uint32_t i = 0; i < pages_.buffers.end(); ++i) {
       const uint64_t word = pages_.buffers.hot(i).word.load();
       if ((word & Word::alive) != 0 && (Word::leases(word) != 0 || (word & Word::partial) != 0))
-        return fail(WEIR_ERROR_BUSY, "a buffer of the pool has unreleased leases");
+        return fail(WEIR_ERROR_BUSY, "a buffer of the pool%s has unreleased leases",
+                    pages_.buffers.quoted(i).c_str());
     }
     for (const auto &device : pages_.devices) {
       if (device->leaving())

@@ -117,7 +117,18 @@ Status Inspector::query(weir_buffer buffer, uint64_t offset, uint64_t length,
   WEIR_TRY(pool_.page.buffers.find(buffer, &index));
   WEIR_TRY(pool_.page.buffers.range_of(index, offset, &length));
   describe(index, offset, length, info);
+  info->address = address_of_buffer(index);
+  if (info->address != 0)
+    pool_.page.buffers.target(index).region->layout.unsettled = 0;  // from now on somebody knows it
   return {};
+}
+
+uint64_t Inspector::address_of_buffer(uint32_t index) const noexcept {
+  const page::Target where = pool_.page.buffers.target(index);
+  const Residence *home = where.region->on(where.region->home);
+  if (home == nullptr || (!pool_.page.devices[where.region->home]->vmm() && home->resident == 0))
+    return 0;
+  return address_of(*where.region, *home) + where.base;
 }
 
 void Inspector::describe(uint32_t index, uint64_t offset, uint64_t length,
@@ -126,14 +137,9 @@ void Inspector::describe(uint32_t index, uint64_t offset, uint64_t length,
   Region &region = *where.region;
   const uint64_t word = pool_.page.buffers.hot(index).word.load(std::memory_order_relaxed);
   const bool tenant = pool_.page.buffers.tenant(index);
-  Residence *home = region.on(region.home);
   info->home = pool_.page.devices[region.home]->device.id;
   info->size = where.size;
   info->tag = pool_.page.buffers.tag_of(index);
-  const bool placed =
-      home != nullptr && (pool_.page.devices[region.home]->vmm() || home->resident != 0);
-  info->address = placed ? address_of(region, *home) + where.base : 0;
-  if (placed) region.layout.unsettled = 0;  // from now on somebody knows it
   info->priority = region.priority;
   info->pages = tenant ? 0 : region.shape.pages();
   const page::Hold *hold = pool_.page.buffers.hold_of(index);
@@ -255,15 +261,61 @@ void Inspector::walk_buffers(const Visit<What> &visit, Look &&look) const {
   } while (next < end);
 }
 
-void Inspector::for_each_buffer(const Visit<weir_buffer_info> &visit) const {
-  walk_buffers(visit,
-               [this](uint32_t index, uint64_t, std::vector<weir_buffer_info> *found)
-                   WEIR_HELD -> uint64_t {
-                     weir_buffer_info info = WEIR_BUFFER_INFO_INIT;
-                     describe(index, 0, pool_.page.buffers.hot(index).size(), &info);
-                     found->push_back(info);
-                     return std::max<uint64_t>(info.pages, 1);
-                   });
+uint64_t Inspector::bytes_on(uint32_t index, uint8_t place) const noexcept {
+  const page::Target where = pool_.page.buffers.target(index);
+  const Residence *here = where.region->on(place);
+  if (here == nullptr) return 0;
+  const page::Geometry &shape = where.region->shape;
+  const uint64_t end = where.base + where.size;
+  uint64_t bytes = 0;
+  for (uint32_t p = shape.page_at(where.base), last = shape.page_at(end - 1); p <= last; ++p) {
+    if (here->pages[p].state() != PageState::resident) continue;
+    bytes += std::min(end, shape.offset(p) + shape.page_bytes(p)) -
+             std::max(where.base, shape.offset(p));
+  }
+  return bytes;
+}
+
+bool Inspector::find(weir_buffer buffer, weir_buffer_info *info) const {
+  const KeepError keep;
+  const Locked lock(pool_.env.sync.lock);
+  uint32_t index = 0;
+  if (!pool_.page.buffers.find(buffer, &index)) return false;
+  describe(index, 0, pool_.page.buffers.hot(index).size(), info);
+  return true;
+}
+
+void Inspector::for_each_buffer(const Visit<BufferSight> &visit, weir_device there) const {
+  uint8_t place = 0;
+  const KeepError keep;  // one that is not of the pool has nothing of it
+  const bool known = there != WEIR_DEVICE_HOST && [&]() {
+    const Locked lock(pool_.env.sync.lock);
+    return find_member(pool_.page.devices, there, &place).ok();
+  }();
+  walk_buffers(
+      visit, [&](uint32_t index, uint64_t, std::vector<BufferSight> *found) WEIR_HELD -> uint64_t {
+        const Region &region = *pool_.page.buffers.target(index).region;
+        BufferSight &sight = found->emplace_back();
+        describe(index, 0, pool_.page.buffers.hot(index).size(), &sight.info);
+        sight.buffer = pool_.page.buffers.handle(index);
+        sight.client = region.owner.client;
+        sight.cold = region.is.cold;
+        sight.allocation =
+            region.is.pinned || pool_.page.buffers.allocated_at(index, address_of_buffer(index));
+        if (known) sight.there_bytes = bytes_on(index, place);
+        sight.name = pool_.page.buffers.name_of(index);
+        sight.stack = pool_.page.buffers.stack_of(index);
+        return std::max<uint64_t>(sight.info.pages, 1);
+      });
+}
+
+std::vector<void *> Inspector::stack(uint32_t number) const {
+  const Stacks *const stacks = pool_.env.config.stacks;
+  return stacks != nullptr ? stacks->frames(number) : std::vector<void *>{};
+}
+
+uint64_t Inspector::dropped_stacks() const noexcept {
+  return pool_.env.config.stacks != nullptr ? pool_.env.config.stacks->dropped() : 0;
 }
 
 void Inspector::for_each_lost(const Visit<weir_lost_range> &visit) const {

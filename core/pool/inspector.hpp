@@ -5,13 +5,14 @@
 // them at a time, and tell of that part without it; the visitor of the walk that is under one lock is called with the lock held, and must not call
 // the pool.
 //
-// What must hold: a look changes nothing but this, and reset_peak() its counter. A region whose address was told keeps it (Region::unsettled). Slots of HOST that
+// What must hold: a look changes nothing but this, and reset_peak() its counter. A region whose address was told keeps it (Layout::unsettled): walks tell none. Slots of HOST that
 // were given up and whose copies have ended are freed before a client's bytes are told.
 #pragma once
 
 #include "core/move/losses.hpp"
 
 #include <functional>
+#include <string>
 #include <vector>
 
 namespace weir::move {
@@ -19,6 +20,18 @@ class PlanExecutor;
 }
 
 namespace weir::pool {
+
+/// What a walk tells of one buffer.
+struct BufferSight {
+  weir_buffer_info info = WEIR_BUFFER_INFO_INIT;
+  weir_buffer buffer = nullptr;
+  uint32_t client = 0;
+  bool cold = false;         ///< advised so
+  bool allocation = false;   ///< of weir_malloc
+  uint32_t stack = 0;        ///< by which calls it was made (stack())
+  uint64_t there_bytes = 0;  ///< on the device that was asked about, the latest version or not
+  std::string name;
+};
 
 class Inspector {
  public:
@@ -44,6 +57,8 @@ class Inspector {
   Status reset_peak(uint32_t device_id) const;
   Status client_stats(uint32_t id, weir_client_stats *stats) const;
 
+  /// Of all of the buffer, without its address, which it need not keep therefore. False: it is dead.
+  bool find(weir_buffer buffer, weir_buffer_info *info) const;
   Status query(weir_buffer buffer, uint64_t offset, uint64_t length, weir_buffer_info *info) const;
   /// The runs of bytes from the one on that `offset` is in, each on one device.
   Status list_shards(weir_buffer buffer, uint64_t offset, weir_shard *shards, size_t capacity,
@@ -61,7 +76,11 @@ class Inspector {
       const std::function<void(const char *, const weir_client_stats &)> &visit) const;
   /// Walks in parts, of buffers and of their lost bytes in runs. What is told of a buffer is of one moment; buffers that come or go meanwhile
   /// are told of once or not at all.
-  void for_each_buffer(const Visit<weir_buffer_info> &visit) const;
+  void for_each_buffer(const Visit<BufferSight> &visit, weir_device there = WEIR_DEVICE_HOST) const;
+  /// Return addresses, the innermost first (describe_frame). None: 0, or nothing is kept.
+  std::vector<void *> stack(uint32_t number) const;
+  /// Of the context's; 0 where nothing is kept.
+  uint64_t dropped_stacks() const noexcept;
   void for_each_lost(const Visit<weir_lost_range> &visit) const;
   /// Under one lock: of where everything lies (map.cpp).
   void for_each_piece(const Visit<weir_piece> &visit) const;
@@ -72,6 +91,10 @@ class Inspector {
   /// look(number, word, &found) for each buffer, under the lock: adds what is to be told, and returns the pages it has looked at.
   template <class What, class Look>
   void walk_buffers(const Visit<What> &visit, Look &&look) const;
+  /// Of its first byte at home; 0: it has none now. Who shows it to a caller ends Layout::unsettled.
+  uint64_t address_of_buffer(uint32_t index) const noexcept WEIR_HELD;
+  /// Of the buffer's bytes, those on pages that are in place there.
+  uint64_t bytes_on(uint32_t index, uint8_t place) const noexcept WEIR_HELD;
   uint64_t list_lost(uint32_t index, std::vector<weir_lost_range> *found) const WEIR_HELD;
 
   const Tables pool_;

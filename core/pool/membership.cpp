@@ -4,6 +4,8 @@
 
 #include "core/pool/membership.hpp"
 
+#include "core/base/amount.hpp"
+
 #include <algorithm>
 
 namespace weir::pool {
@@ -158,10 +160,13 @@ Status Membership::fail_cancelled(const PoolDevice &device) noexcept {
 }
 
 Status Membership::fail_late(PoolDevice &device) noexcept {
-  return fail(WEIR_ERROR_TIMEOUT,
-              "%llu bytes of device %u are leased, in use by work that has not ended, or still to "
-              "be moved",
-              llu(device.memory.in_use()), device.device.id);
+  const ErrorDetail detail{.tier = WEIR_TIER_DEVICE,
+                           .device = device.device.id,
+                           .asked = device.memory.in_use(),
+                           .cause = Cause::removal};
+  return fail(WEIR_ERROR_TIMEOUT, detail,
+              "%s of device %u are leased, in use by work that has not ended, or still to be moved",
+              Amount(device.memory.in_use()).c_str(), device.device.id);
 }
 
 Status Membership::drain(Releasable &lock, PoolDevice &device) {

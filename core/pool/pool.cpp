@@ -32,11 +32,18 @@ uint64_t usual_record_budget() noexcept {
 
 }  // namespace
 
+/// Of the process: what a thread's last error is about is told from every other pool.
+static uint64_t next_serial() noexcept {
+  static std::atomic<uint64_t> last{0};
+  return last.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+
 Pool::Pool(Context &context, uint32_t id)
     : context_(context),
       id_(id),
+      serial_(next_serial()),
       name_(context.memory()),
-      engine_(context.memory(), context.streams(), context.ticks(), id, context.log()),
+      engine_(context.memory(), context.streams(), context.ticks(), id, context.log().of(&name_)),
       defragmenter_(engine_.relocator(), engine_.background(), context.memory()),
       loss_watch_(engine_),
       clients_(context.memory()) {}
@@ -55,6 +62,7 @@ Status Pool::start(const weir_pool_desc &desc) {
   constexpr uint64_t known = WEIR_POOL_NO_BACKGROUND | WEIR_POOL_CHECKSUM_HOST |
                              WEIR_POOL_ENCRYPT_STORAGE | WEIR_POOL_BUFFERED_STORAGE |
                              WEIR_POOL_NO_IO_URING | WEIR_POOL_NO_PEER;
+  name_ = kept_name(desc.name != nullptr ? desc.name : "pool");
   WEIR_TRY(check_flags(desc.flags, known));
   if (desc.device_count == 0 || desc.device_count > page::max_devices || desc.devices == nullptr)
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "device_count is %u; a pool has 1 to %u devices",
@@ -107,10 +115,10 @@ Status Pool::start(const weir_pool_desc &desc) {
   WEIR_TRY(read_policy(desc, &config));
   config.host.checksum = (desc.flags & WEIR_POOL_CHECKSUM_HOST) != 0;
   config.pool_id = id_;
+  config.stacks = context_.stacks();
   WEIR_TRY(read_lower(desc, &config));
   background_ = config.background;
   engine_.relocator().set_compactor(&defragmenter_);
-  name_ = desc.name != nullptr ? desc.name : "pool";
   return engine_.start(std::move(config));
 }
 
@@ -305,6 +313,7 @@ void Pool::serve() {
     weir_lease lease = nullptr;
     const Status status = hold.unlocked([&] {
       const Status granted = grant(*request, &lease);
+      if (!granted) note_refusal(granted.code());
       request->error.put(granted);
       return granted;
     });

@@ -61,7 +61,18 @@ class Pool {
   Defragmenter &defragmenter() noexcept { return defragmenter_; }
   Status set_defragmentation(const weir_defragmentation_desc &desc);
   uint32_t id() const noexcept { return id_; }
+  /// Of all pools of the process, ever, no other has it.
+  uint64_t serial() const noexcept { return serial_; }
+  /// Of a call that was made from there; 0 where nobody asks.
+  uint32_t stack_from(const void *caller) const noexcept {
+    Stacks *const stacks = context_.stacks();
+    return stacks != nullptr ? stacks->take(caller) : 0;
+  }
+  /// A call on it has failed with what a report can be made of: the thread's last error is about this pool. The first shortage writes the
+  /// snapshot that WEIR_OOM_DUMP asks for (refusals.cpp). No lock is held.
+  void note_refusal(weir_result result) noexcept;
   const char *name() const noexcept { return name_.c_str(); }
+  const std::pmr::string &full_name() const noexcept { return name_; }
 
   LossWatch &loss_watch() noexcept { return loss_watch_; }
   Status add_device(const weir_pool_device &entry);
@@ -82,6 +93,7 @@ class Pool {
   Status join(const backend::Device &device, const weir_pool_device &entry);
   void serve();
   Status grant(Request &request, weir_lease *lease);
+  void dump();
   bool idle() const noexcept WEIR_REQUIRES(mutex_) {
     return requests_.empty() && running_ == nullptr;
   }
@@ -89,12 +101,14 @@ class Pool {
   std::atomic<uint64_t> magic_{alive_magic};
   Context &context_;
   const uint32_t id_;
+  const uint64_t serial_;
   std::pmr::string name_;
   Engine engine_;
   Defragmenter defragmenter_;
   LossWatch loss_watch_;                   ///< ends before the engine
   RankedMutex<Rank::call> devices_mutex_;  ///< one device is added at a time
   bool background_ = true;
+  std::atomic<bool> dumped_{false};
   RankedMutex<Rank::call> mutex_;
   Signal changed_;
   std::pmr::vector<Owned<ClientHandle>> clients_ WEIR_GUARDED_BY(mutex_);

@@ -4,13 +4,18 @@
 
 #include "core/pool/snapshot.hpp"
 
+#include "core/base/name.hpp"
+#include "core/base/stacks.hpp"
+
 #include <nlohmann/json.hpp>
+
+#include <set>
 
 namespace weir::pool {
 
 std::string snapshot(const Inspector &pool, const char *name) {
   nlohmann::ordered_json document;
-  document["pool"] = name;
+  document["pool"] = shown(name);
   weir_pool_stats stats{};
   pool.stats(&stats);
   auto &counters = document["stats"];
@@ -28,23 +33,37 @@ std::string snapshot(const Inspector &pool, const char *name) {
   });
   auto &clients = document["clients"] = nlohmann::ordered_json::array();
   pool.for_each_client([&clients](const char *client, const weir_client_stats &of) {
-    clients.push_back({{"name", client},
+    clients.push_back({{"name", shown(client)},
                        WEIR_OF(buffers),
                        WEIR_OF(device_bytes),
                        WEIR_OF(host_bytes),
                        WEIR_OF(compressed_bytes),
                        WEIR_OF(storage_bytes)});
   });
+  std::set<uint32_t> stacks;  // that buffers have
   auto &buffers = document["buffers"] = nlohmann::ordered_json::array();
-  pool.for_each_buffer([&buffers](const weir_buffer_info &of) {
-    buffers.push_back({WEIR_OF(size), WEIR_OF(tag), WEIR_OF(home), WEIR_OF(device_bytes),
-                       WEIR_OF(peer_bytes), WEIR_OF(host_bytes), WEIR_OF(compressed_bytes),
-                       WEIR_OF(storage_bytes), WEIR_OF(both_bytes), WEIR_OF(unwritten_bytes),
-                       WEIR_OF(lost_bytes), WEIR_OF(leases), WEIR_OF(held), WEIR_OF(priority),
-                       WEIR_OF(pages)});
+  pool.for_each_buffer([&](const BufferSight &sight) {
+    const weir_buffer_info &of = sight.info;
+    nlohmann::ordered_json &one = buffers.emplace_back();
+    if (!sight.name.empty()) one["name"] = shown(sight.name);
+    one["client"] = sight.client;  // its position above
+    if (sight.stack != 0) one["stack"] = *stacks.insert(sight.stack).first;
+    one.update({WEIR_OF(size), WEIR_OF(tag), WEIR_OF(home), WEIR_OF(device_bytes),
+                WEIR_OF(peer_bytes), WEIR_OF(host_bytes), WEIR_OF(compressed_bytes),
+                WEIR_OF(storage_bytes), WEIR_OF(both_bytes), WEIR_OF(unwritten_bytes),
+                WEIR_OF(lost_bytes), WEIR_OF(leases), WEIR_OF(held), WEIR_OF(priority),
+                WEIR_OF(pages)});
   });
 #undef WEIR_OF
-  return document.dump(1, ' ', false, nlohmann::json::error_handler_t::replace);
+  if (!stacks.empty() || pool.dropped_stacks() != 0) {
+    auto &lists = document["stacks"] = nlohmann::ordered_json::object();
+    for (const uint32_t number : stacks) {
+      auto &lines = lists[std::to_string(number)] = nlohmann::ordered_json::array();
+      for (void *const frame : pool.stack(number)) lines.push_back(shown(describe_frame(frame)));
+    }
+    document["dropped_stacks"] = pool.dropped_stacks();
+  }
+  return document.dump(1, ' ');  // every name has been made text
 }
 
 }  // namespace weir::pool

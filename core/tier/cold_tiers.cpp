@@ -4,6 +4,8 @@
 
 #include "core/tier/cold_tiers.hpp"
 
+#include "core/base/amount.hpp"
+
 #include <algorithm>
 
 namespace weir::tier {
@@ -87,13 +89,15 @@ Status ColdTiers::fail_full(uint32_t client, uint64_t bytes) const {
   const bool quota = allowed < room;
   const ErrorDetail detail{.tier = last ? WEIR_TIER_STORAGE : WEIR_TIER_COMPRESSED,
                            .asked = bytes,
-                           .available = std::min(room, allowed)};
-  return fail(
-      WEIR_ERROR_OVER_BUDGET, detail,
-      "no room below HOST for %llu bytes: COMPRESSED has %llu of %llu in use, STORAGE %llu of "
-      "%llu%s%s",
-      llu(bytes), llu(packed.used), llu(packed.budget), llu(stored.used), llu(stored.budget),
-      quota ? "; short is the quota of client " : "", quota ? accounts_.name(client) : "");
+                           .available = std::min(room, allowed),
+                           .cause = quota ? Cause::cold_quota : Cause::cold_budget,
+                           .client = quota ? client : UINT32_MAX};
+  return fail(WEIR_ERROR_OVER_BUDGET, detail,
+              "no room below HOST for %s: COMPRESSED has %s of %s in use, STORAGE %s of %s%s%s",
+              Amount(bytes).c_str(), Amount(packed.used).c_str(), Amount(packed.budget).c_str(),
+              Amount(stored.used).c_str(), Amount(stored.budget).c_str(),
+              quota ? "; short is the quota of client" : "",
+              quota ? accounts_.quoted(client).c_str() : "");
 }
 
 void ColdTiers::add_stats(Counters &stats) const noexcept {

@@ -125,6 +125,7 @@ void add_buffer_and_lease(Calls &calls, Objects &o) {
   static uint64_t address = 0;
   static uint8_t byte = 0;
   static uint32_t id = 0;
+  static size_t needed = 0;
   static weir_buffer buffer = nullptr;
   static weir_lease lease = nullptr;
   static weir_request request = nullptr;
@@ -144,6 +145,8 @@ void add_buffer_and_lease(Calls &calls, Objects &o) {
                              [=] { return weir_advise(p, b, 0, WEIR_WHOLE, WEIR_ADVISE_COLD); },
                              [=] { return weir_discard(p, b, 0, WEIR_WHOLE); },
                              [=] { return weir_buffer_set_priority(p, b, 0); },
+                             [=] { return weir_buffer_set_name(p, b, "name"); },
+                             [=] { return weir_buffer_name(p, b, nullptr, 0, &needed); },
                              [=] { return weir_hold(p, b, 0, &address); },
                              [=] { return weir_unhold(p, b); },
                              [=] { return weir_host_register(p, b, memory, 0); },

@@ -94,6 +94,9 @@ struct Function {
   OK(buffer.discard());
   OK(buffer.advise(WEIR_ADVISE_COLD));
   OK(buffer.set_priority(WEIR_PRIORITY_HIGH));
+  OK(buffer.set_name("name"));
+  static_cast<void>(buffer.name());
+  static_cast<void>(weir::last_error_report());
   OK(buffer.host_register(nullptr));
   OK(buffer.host_unregister());
   static_cast<void>(buffer.info());

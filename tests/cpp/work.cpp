@@ -70,12 +70,14 @@ void options_arrive_where_they_belong(void **) {
   buffer_desc buffer;
   buffer.size = 1, buffer.flags = 2, buffer.alignment = 4, buffer.priority = 1, buffer.home = 5;
   buffer.element = 6, buffer.tag = 7, buffer.users = {8, 9};
+  buffer.name = "b";
   buffer.shards.emplace();
   buffer.shards->policy = WEIR_SHARD_BLOCKED, buffer.shards->devices = {1, 2};
   buffer.shards->stripe = 10;
   const c_struct<buffer_desc> b(buffer);
   assert_true(b.get()->size == 1 && b.get()->flags == 2 && b.get()->alignment == 4);
   assert_true(b.get()->priority == 1 && b.get()->home == 5 && b.get()->element == 6);
+  assert_true(b.get()->name == buffer.name);
   assert_true(b.get()->tag == 7 && b.get()->user_count == 2 && b.get()->users[1] == 9);
   assert_true(b.get()->shards->struct_size == sizeof(weir_shard_desc));
   assert_true(b.get()->shards->device_count == 2 && b.get()->shards->devices[1] == 2);

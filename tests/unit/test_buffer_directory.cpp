@@ -5,7 +5,7 @@
 
 #include "core/page/buffer_directory.hpp"
 
-#include "tests/support/cmocka.hpp"
+#include "tests/unit/blocked_streams.hpp"  // Scarce
 
 namespace {
 
@@ -242,6 +242,46 @@ void the_record_is_theirs_who_bring_it_in(void **) {
   assert_false(buffers.held(index));
 }
 
+/// Names and stacks come with an index and go with it; where there is no memory for them nothing has changed.
+void names_and_stacks_go_with_the_index(void **) {
+  weir::test::Scarce memory;
+  RegionStore regions(&memory);
+  BufferDirectory buffers(regions, &memory, 7);
+  const weir::Log log;
+  weir::PoolLock pool_lock(log);
+  const weir::Locked lock(pool_lock);
+  const std::string name(100, 'n'), other(200, 'o');
+  const uint32_t index = buffers.take(nullptr, name, 5);
+  assert_true(buffers.name_of(index) == name);
+  assert_int_equal(buffers.stack_of(index), 5);
+  memory.out = true;
+  const auto throws = [](auto &&step) {
+    try {
+      step();
+    } catch (const std::bad_alloc &) {
+      return true;
+    }
+    return false;
+  };
+  assert_true(throws([&]() WEIR_HELD { buffers.set_name(index, other); }));
+  assert_true(buffers.name_of(index) == name);
+  assert_true(throws([&]() WEIR_HELD { (void)buffers.take(nullptr, other); }));
+  assert_true(throws([&]() WEIR_HELD { (void)buffers.take(nullptr, {}, 6); }));
+  memory.out = false;
+  // Neither of the two that failed has left anything.
+  for (int i = 0; i < 4; ++i) {
+    const uint32_t next = buffers.take(nullptr);
+    assert_true(next != index && buffers.name_of(next).empty());
+    assert_int_equal(buffers.stack_of(next), 0);
+  }
+  buffers.set_name(index, "");
+  assert_true(buffers.name_of(index).empty());
+  buffers.set_name(index, other);
+  buffers.give(index);
+  assert_true(buffers.name_of(index).empty());
+  assert_int_equal(buffers.stack_of(index), 0);
+}
+
 }  // namespace
 
 int main() {
@@ -254,6 +294,7 @@ int main() {
       cmocka_unit_test(addresses_are_taken_once),
       cmocka_unit_test(holds_forbid_by_kind_and_place),
       cmocka_unit_test(the_record_is_theirs_who_bring_it_in),
+      cmocka_unit_test(names_and_stacks_go_with_the_index),
   };
   return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

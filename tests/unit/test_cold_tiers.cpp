@@ -268,8 +268,10 @@ void a_refusal_charges_nothing_and_tells_what_tier_and_client_have_left(void **)
       assert_int_equal(site.cold.try_place(store, 0, store.room() + 1).node, UINT32_MAX);
       assert_int_equal(site.cold.quota(0, store).used(), 0);
     }
-    std::string text = packed ? "has 12288 of 32768 in use, " : "has 0 of 0 in use, ";
-    text += stored ? "STORAGE 4096 of 36864" : "STORAGE 0 of 0";
+    std::string text = packed ? "has 12 KiB (12288 bytes) of 32 KiB (32768 bytes) in use, "
+                              : "has 0 bytes of 0 bytes in use, ";
+    text += stored ? "STORAGE 4 KiB (4096 bytes) of 36 KiB (36864 bytes)"
+                   : "STORAGE 0 bytes of 0 bytes";
     for (const uint32_t client : {0U, 1U}) {
       const uint64_t left = (stored ? 8 : 5) - (stored ? 5 : 4) * client;
       assert_int_equal(site.cold.fail_full(client, 77).code(), WEIR_ERROR_OVER_BUDGET);
@@ -277,7 +279,8 @@ void a_refusal_charges_nothing_and_tells_what_tier_and_client_have_left(void **)
       assert_int_equal(error.detail.tier, stored ? WEIR_TIER_STORAGE : WEIR_TIER_COMPRESSED);
       assert_true(error.detail.asked == 77 && error.detail.available == left * unit);
       assert_non_null(std::strstr(error.text, text.c_str()));
-      const char *quota = std::strstr(error.text, client == 0 ? "quota" : "quota of client short");
+      const char *quota =
+          std::strstr(error.text, client == 0 ? "quota" : "quota of client \"short\"");
       assert_true((quota != nullptr) == (client == 1));
     }
   }

@@ -247,6 +247,97 @@ void another_streams_work_comes_first(void **) {
   scene.close();
 }
 
+/// Between the look and the count another stream writes on the hit path, which takes no lock: its work comes first all the same.
+void a_hit_in_between_comes_first(void **) {
+  for (const bool whole : {false, true}) {
+    Scene scene;
+    const weir_buffer buffer = scene.written(1);
+    weir_stream other = nullptr;
+    ok(weir_stream_create(scene.context, 0, 0, &other));
+    Blocker work;
+    // At home, but a set of 65 is none for the hit path.
+    std::vector<weir_use> uses;
+    if (whole) {
+      uses.push_back(WEIR_USE(buffer, WEIR_READ_WRITE));
+      for (int i = 0; i < 64; ++i) {
+        const weir_buffer more = scene.buffer(page_bytes);
+        scene.fill(more, page_bytes, 1);
+        uses.push_back(WEIR_USE(more, WEIR_READ));
+      }
+    } else {
+      uses.push_back(part(buffer, WEIR_READ, 0, 1));
+    }
+    scene.once(uses);
+    scene.once({WEIR_USE(buffer, WEIR_READ_WRITE)});
+    ok(weir_stream_synchronize(scene.streams[0]));
+    // Its stamp is the other stream's, and has passed.
+    for (int i = 0; i < 2; ++i) {
+      weir_use use = WEIR_USE(buffer, WEIR_READ_WRITE);
+      weir_lease out = nullptr;
+      ok(weir_acquire(scene.pool, other, &use, 1, nullptr, &out));
+      ok(weir_release(out, other));
+      ok(weir_stream_synchronize(other));
+    }
+    struct Look {
+      std::atomic<bool> opened{false}, was_open{false};
+    } look;
+    weir_lease late = nullptr;
+    {
+      Gate gate(scene.pool, "acquire.ready");
+      Task task([&] { return scene.lease(uses, &late); });
+      gate.await();
+      weir_use use = WEIR_USE(buffer, WEIR_READ_WRITE);
+      weir_lease out = nullptr;
+      ok(weir_acquire(scene.pool, other, &use, 1, nullptr,
+                      &out));  // by the hit path: the lock is held
+      ok(weir_stream_host_call(other, Blocker::stand, &work));
+      ok(weir_release(out, other));
+      gate.open();
+      ok(task.join());
+    }
+    ok(weir_stream_host_call(
+        scene.streams[0],
+        [](void *user) {
+          auto *at = static_cast<Look *>(user);
+          at->was_open = at->opened.load();
+        },
+        &look));
+    ok(weir_release(late, scene.streams[0]));
+    look.opened = true;
+    work.open();
+    ok(weir_stream_synchronize(scene.streams[0]));
+    assert_true(look.was_open);
+    ok(weir_stream_synchronize(other));
+    validate(scene);
+    for (const weir_use &use : uses)
+      if (use.buffer != buffer) ok(weir_buffer_destroy(scene.pool, use.buffer));
+    ok(weir_buffer_destroy(scene.pool, buffer));
+    ok(weir_stream_close(other));
+    scene.close();
+  }
+}
+
+/// A set that names one buffer very often is a plan's, which makes one lease of it.
+void the_same_many_times(void **) {
+  Scene scene;
+  const weir_buffer buffer = scene.written(1);
+  for (const weir_use &use : {WEIR_USE(buffer, WEIR_READ), part(buffer, WEIR_READ, 1, 2)}) {
+    const std::vector<weir_use> many(65535, use);
+    weir_lease out = nullptr, beside = nullptr;
+    for (int i = 0; i < 2; ++i) {
+      ok(scene.lease(many, &out));
+      weir_buffer_info info = WEIR_BUFFER_INFO_INIT;
+      ok(weir_buffer_info_get(scene.pool, buffer, 0, WEIR_WHOLE, &info));
+      assert_int_equal(info.leases, 1);
+      ok(scene.lease({use}, &beside));
+      ok(weir_release(beside, scene.streams[0]));
+      ok(weir_release(out, scene.streams[0]));
+    }
+  }
+  ok(weir_buffer_destroy(scene.pool, buffer));
+  scene.close();
+}
+
 }  // namespace
 
 int main() {
@@ -257,6 +348,8 @@ int main() {
       cmocka_unit_test(a_set_may_overlap_itself),
       cmocka_unit_test(a_refused_set_leaves_nothing),
       cmocka_unit_test(another_streams_work_comes_first),
+      cmocka_unit_test(a_hit_in_between_comes_first),
+      cmocka_unit_test(the_same_many_times),
   };
   return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

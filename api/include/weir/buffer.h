@@ -76,8 +76,10 @@ typedef struct weir_buffer_desc {
   const weir_shard_desc *shards; /**< NULL: all of it is at home on one device. Else `home` is the first of the shards' devices (or
                                       left at WEIR_DEVICE_DEFAULT or WEIR_DEVICE_ANY), and `users` is empty. Copied. Each of several
                                       needs WEIR_CAP_SHARED_RANGE: else NOT_SUPPORTED. A size below a page takes a page of its own. */
+  const char *name;              /**< what errors, reports and snapshots call it: as for weir_buffer_set_name. Copied; NULL: nothing.
+                                      weir_buffer_place looks at none. */
 } weir_buffer_desc;
-#define WEIR_BUFFER_DESC_INIT {sizeof(weir_buffer_desc), 0, 0, 0, 0, NULL, WEIR_DEVICE_DEFAULT, 0, 0, NULL, 0, 0, NULL}
+#define WEIR_BUFFER_DESC_INIT {sizeof(weir_buffer_desc), 0, 0, 0, 0, NULL, WEIR_DEVICE_DEFAULT, 0, 0, NULL, 0, 0, NULL, NULL}
 
 /* With `home` = WEIR_DEVICE_ANY the home is the device of the pool that makes a round of all uses of all live buffers longer by the
  * least, as a model has it in which each user reaches all bytes of his buffers over the machine's links, and what a device has
@@ -179,6 +181,17 @@ WEIR_API weir_result weir_advise(weir_pool pool, weir_buffer buffer, uint64_t of
  *  read as zero from then on; bytes of pages only partly inside are left as they are. Waits for pages that Weir is
  *  moving. LEASE_CONFLICT against an unreleased lease on the range, or a hold that forbids writing; a shared one zeroes held pages. */
 WEIR_API weir_result weir_discard(weir_pool pool, weir_buffer buffer, uint64_t offset, uint64_t length);
+
+/** Gives the buffer a name, or another: UTF-8, copied, of which the first 255 bytes are kept, up to the end of a character. NULL or "" takes
+ *  it away. Names need not differ, and mean nothing to Weir. Error texts, reports and snapshots have them, with control characters and
+ *  bytes that are no UTF-8 as \xNN. A buffer without a name costs no memory for one. Any thread. Errors: INVALID_HANDLE,
+ *  OUT_OF_HOST_MEMORY (it keeps the name that it had). */
+WEIR_API weir_result weir_buffer_set_name(weir_pool pool, weir_buffer buffer, const char *name);
+
+/** Writes the buffer's name as it was given, cut to what is kept: at most `capacity` bytes, always NUL-terminated if capacity > 0. *needed
+ *  (may be NULL) gets the full size with the NUL; that of "" where it has none. INCOMPLETE if it was cut; `text` may be NULL with a
+ *  capacity of 0. Any thread. Errors: INVALID_HANDLE, INVALID_ARGUMENT. */
+WEIR_API weir_result weir_buffer_name(weir_pool pool, weir_buffer buffer, char *text, size_t capacity, size_t *needed);
 
 /** Changes the eviction class. A tenant of a slab takes it on when it next moves. */
 WEIR_API weir_result weir_buffer_set_priority(weir_pool pool, weir_buffer buffer, int32_t priority);

@@ -62,7 +62,11 @@ enum {
   WEIR_CONTEXT_NO_HOST_BACKEND = 1,
   /** Do not load libweir_backend_*.so from the search folder: "weir/1" (1: WEIR_BACKEND_ABI_MAJOR), beside libweir (or beside the program that
    *  libweir is linked into). */
-  WEIR_CONTEXT_NO_SEARCH = 2
+  WEIR_CONTEXT_NO_SEARCH = 2,
+  /** Keep the call stack of each weir_buffer_create and weir_malloc: the innermost 32 calls, each distinct stack once, in some 64 MiB
+   *  (what has no room is counted). Reports, snapshots and the lines about what was not destroyed show them. It makes those two
+   *  calls some microseconds slower. WEIR_STACKS=1 in the environment does the same. */
+  WEIR_CONTEXT_STACKS = 4
 };
 
 /** Loads the backends and finds the devices. `desc` may be NULL: all defaults. A backend that can't start is not an

@@ -45,7 +45,7 @@ typedef struct weir_pool_desc {
                                           goes first. NULL: "auto" in a pool that is made with 64 MiB or more of device memory, a record_budget of
                                           128 MiB or more, and threads (no WEIR_POOL_NO_BACKGROUND); else "lru-window" (docs/policies.md).
                                           Others: INVALID_ARGUMENT */
-  const char *name;                  /**< for logs and snapshots; NULL = "pool" */
+  const char *name;                  /**< for logs and snapshots, copied: its first 255 bytes, up to the end of a character; NULL = "pool" */
   uint64_t compressed_budget;        /**< bytes of pageable host memory for compressed pages; 0 = no such tier */
   uint64_t storage_budget;           /**< bytes of spill files in all, preallocated by weir_pool_create; 0 = no such tier */
   const char *const *storage_paths;  /**< directories that exist; each gets one unlinked file, pages are striped over them; copied */
@@ -172,7 +172,7 @@ typedef struct weir_client_desc {
   int32_t priority;       /**< added to the buffers' own priority, clamped to the range */
   uint64_t device_quota;  /**< bytes it may hold on each device; 0 = the pool's budget, WEIR_NONE = nothing */
   uint64_t host_quota;    /**< bytes it may hold in HOST; 0 = the pool's budget, WEIR_NONE = nothing */
-  const char *name;       /**< copied; NULL = "" */
+  const char *name;       /**< copied: its first 255 bytes, up to the end of a character; NULL = "" */
   uint64_t compressed_quota; /**< bytes it may hold in COMPRESSED, as compressed; 0 = the pool's budget, WEIR_NONE = nothing */
   uint64_t storage_quota;    /**< bytes it may hold in STORAGE, as stored; 0 = the pool's budget, WEIR_NONE = nothing */
 } weir_client_desc;

@@ -172,6 +172,15 @@ typedef struct weir_error_info {
 /** The calling thread's last error in one sentence, "" if there was none. Valid until the thread's next call. */
 WEIR_API const char *weir_last_error(void);
 
+/** The rest of the calling thread's last error, for people, in lines of UTF-8: the sentence, and if a pool has refused a call (OVER_BUDGET,
+ *  DEVICE_OOM, WOULD_BLOCK, TIMEOUT, LEASE_CONFLICT, DATA_LOST) what the tier that was short has now, the five buffers with most
+ *  of it, by name, held, leased or not in use, and what to do. Made when it is asked for, from what the pool is then; of a pool that has
+ *  ended, and in a child of fork(), it is the sentence alone. It looks at all buffers, as weir_pool_snapshot does; meanwhile
+ *  no context or pool of the process is made or ended, and no stream of that pool's context is closed. Writes at most `capacity` bytes, always NUL-terminated if capacity > 0; *needed (may be NULL) gets
+ *  the full size with the NUL (a later call's may be another). INCOMPLETE if it was cut; `text` may be NULL with a capacity of 0. "" if
+ *  there was no error. Any thread, for its own error; this call changes no error. Errors: INVALID_ARGUMENT, OUT_OF_HOST_MEMORY. */
+WEIR_API weir_result weir_last_error_report(char *text, size_t capacity, size_t *needed);
+
 /** Copies the numbers of the calling thread's last error into *info (bounded by info->struct_size). */
 WEIR_API weir_result weir_last_error_info(weir_error_info *info);
 

@@ -28,7 +28,7 @@ def round_of_life() -> None:
         pool = context.pool(256 << 10, host_budget=4 << 20, name="leaks", background=False)
         stream = context.stream(0)
         client = pool.client("tenant")
-        buffers = [pool.buffer(64 << 10, tag=i, client=client) for i in range(6)]
+        buffers = [pool.buffer(64 << 10, tag=i, client=client, name=f"buffer {i}") for i in range(6)]
         for buffer in buffers:
             with pool.acquire(stream, weir.overwrite(buffer), operation="fill") as lease:
                 with memoryview(lease[0]) as memory:
@@ -48,7 +48,8 @@ def round_of_life() -> None:
         try:
             pool.acquire(stream, weir.read(pool.buffer(1 << 20)))
         except weir.OverBudget:
-            pass
+            assert "buffer" in weir.last_error_report()
+        buffers[1].name = buffers[1].name + " again"
         pool.acquire_async(stream, weir.read(buffers[2])).result().release()
         with buffers[0].hold(), pool.malloc(64 << 10, stream=stream):
             pool.prefetch(stream, weir.read(buffers[0]))

@@ -68,6 +68,53 @@ def test_would_block_and_timeout(pool: weir.Pool, stream: weir.Stream) -> None:
             pool.acquire(stream, weir.overwrite(second), timeout=math.inf)
 
 
+def test_a_report_names_who_has_the_memory(pool: weir.Pool, stream: weir.Stream) -> None:
+    first, second, large = (pool.buffer(n * PAGE, name=name) for n, name in ((3, "first"), (2, "second"), (5, "large")))
+    with pool.acquire(stream, weir.overwrite(first)):
+        with pytest.raises(weir.WouldBlock) as blocked:
+            pool.acquire(stream, weir.overwrite(second))
+        report = weir.last_error_report()
+        assert report.startswith(blocked.value.message)
+        assert '"first"' in report
+        assert "leased (1)" in report
+        assert "What to do: " in report
+        with pytest.raises(weir.Timeout):
+            pool.acquire(stream, weir.overwrite(second), timeout=0.01)
+        assert '"first"' in weir.last_error_report()
+        with pytest.raises(weir.LeaseConflict):
+            pool.acquire(stream, weir.read(first))
+        assert '"first"' in weir.last_error_report()
+    with pytest.raises(weir.OverBudget) as over:
+        pool.acquire(stream, weir.read(large))
+    assert weir.last_error_report().startswith(over.value.message)
+    assert '"first"' in weir.last_error_report()
+    told: list[str] = []
+    thread = threading.Thread(target=lambda: told.append(weir.last_error_report()))
+    thread.start()
+    thread.join()
+    assert told == [""]  # each thread has its own
+    with pytest.raises(weir.InvalidArgument) as caught:
+        pool.buffer(0)
+    assert weir.last_error_report() == caught.value.message + "\n"
+
+
+def test_a_report_of_any_length_is_whole(pool: weir.Pool, stream: weir.Stream) -> None:
+    large = pool.buffer(5 * PAGE)
+    buffers = [pool.buffer(PAGE, name="\1" * 255) for _ in range(4)]
+    for buffer in buffers:
+        pool.acquire(stream, weir.overwrite(buffer)).release()
+    with pytest.raises(weir.OverBudget):
+        pool.acquire(stream, weir.read(large))
+    report = weir.last_error_report()
+    assert report.count("\\x01") >= 4 * 255
+    assert report.endswith("\n")
+
+
+def test_a_host_call_has_no_report(pool: weir.Pool, stream: weir.Stream) -> None:
+    with pytest.raises(RuntimeError, match="must not call Weir"):
+        stream.host_call(weir.last_error_report).result()
+
+
 def test_lease_conflict_names_the_use(pool: weir.Pool, stream: weir.Stream) -> None:
     first, second = pool.buffer(PAGE), pool.buffer(PAGE)
     with pool.acquire(stream, weir.write(second)), pytest.raises(weir.LeaseConflict) as caught:

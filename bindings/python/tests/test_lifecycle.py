@@ -7,6 +7,7 @@ import dataclasses
 import gc
 import math
 import mmap
+import os
 import pathlib
 import threading
 import weakref
@@ -145,6 +146,36 @@ def test_buffers_read_and_write(pool: weir.Pool) -> None:
     assert buffer.query().unwritten_bytes == PAGE
     copy = pool.buffer_from(b"abc", tag=7)
     assert (copy.read(), copy.query().tag) == (bytearray(b"abc"), 7)
+
+
+def test_buffers_have_names(pool: weir.Pool, context: weir.Context) -> None:
+    buffer = pool.buffer(PAGE, name="größe")
+    assert buffer.name == "größe"
+    assert [each["name"] for each in pool.snapshot()["buffers"]] == ["größe"]
+    buffer.name = "weights"
+    assert buffer.name == "weights"
+    with pytest.raises(ValueError, match="zero bytes"):
+        buffer.name = "wei\0ghts"
+    with pytest.raises(ValueError, match="zero bytes"):
+        pool.buffer(PAGE, name="\0")
+    assert buffer.name == "weights"
+    buffer.name = "n" * 254 + "ö" + "n" * 500  # 255 bytes are kept, and no half of a character
+    assert buffer.name == "n" * 254
+    buffer.name = os.fsdecode(b"a\xffb")  # as it is to C
+    assert buffer.name == "a\N{REPLACEMENT CHARACTER}b"
+    buffer.name = ""
+    assert buffer.name == ""
+    assert (pool.buffer(PAGE).name, pool.buffer_from(b"abc", name="copy").name) == ("", "copy")
+    assert pool.place([weir.BufferOptions(PAGE, name="placed")]) == [0]
+    other = weir.Buffer.from_handle(pool, buffer.handle)
+    other.name = "there"
+    assert buffer.name == "there"
+    other.close()
+    buffer.close()
+    with pytest.raises(weir.Closed):
+        _ = buffer.name
+    with pytest.raises(weir.Closed):
+        buffer.name = "gone"
 
 
 def test_options_of_buffers(pool: weir.Pool, context: weir.Context) -> None:

@@ -440,12 +440,14 @@ def test_copies_are_named_by_their_module(small: weir.Pool) -> None:
     for _ in range(2):
         with weir_torch.offload(small, min_bytes=1):
             loss = net(alone.exp())
+        names = sorted(buffer.get("name", "") for buffer in small.snapshot()["buffers"])
         loss.backward()
     name = net.forward.__qualname__.rsplit(".", 1)[0]
     assert {each: small.operation_id(each) for each in small._operations} == {
         f"{name}.layers.0 saves": 1, f"{name}.layers.1 saves": 2,
         f"{name}.layers.1 restores": 3, f"{name}.layers.0 restores": 4,
     }  # fmt: skip
+    assert names == ["", f"{name}.layers.0", f"{name}.layers.1"]
     net.layers.append(Layer())  # found although the names were learned before
     with weir_torch.offload(small, min_bytes=1):
         net.layers[2](alone)

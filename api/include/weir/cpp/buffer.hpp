@@ -136,6 +136,20 @@ class buffer {
   returned<void> set_priority(int32_t priority) const {
     return detail::done(weir_buffer_set_priority(pool_handle(), state_->handle, priority));
   }
+  /// weir_buffer_set_name; NULL takes it away.
+  returned<void> set_name(const char *name) const {
+    return detail::done(weir_buffer_set_name(pool_handle(), state_->handle, name));
+  }
+  /// weir_buffer_name: "" if it has none.
+  returned<std::string> name() const {
+    std::string text(256, '\0');
+    size_t needed = 0;
+    const weir_result code =
+        weir_buffer_name(pool_handle(), state_->handle, text.data(), text.size(), &needed);
+    if (code < 0) return detail::fail_last<std::string>(code);
+    text.resize(needed - 1);  // no name is longer
+    return returned<std::string>(std::move(text));
+  }
   /// weir_hold_as; by default what weir_hold is.
   returned<weir::hold> hold(weir_device device, uint32_t mode = WEIR_READ_WRITE,
                             uint64_t flags = 0) const {

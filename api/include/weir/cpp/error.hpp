@@ -69,6 +69,20 @@ class WEIR_API error : public std::runtime_error {
   weir_result code_;
 };
 
+/// weir_last_error_report: what the thread's last error is about, who holds what was short, and what to do, in lines. Asked for
+/// before the thread's next call; "" if there is no memory for it.
+inline std::string last_error_report() {
+  std::string text;
+  size_t needed = 0;
+  weir_result code = weir_last_error_report(nullptr, 0, &needed);
+  while (code >= 0 && needed > text.size() + 1) {  // it grows while others make buffers
+    text.resize(needed - 1);
+    code = weir_last_error_report(text.data(), text.size() + 1, &needed);
+  }
+  text.resize(code >= 0 ? needed - 1 : 0);
+  return text;
+}
+
 namespace detail {
 
 /// The program is wrong in a way that has no answer.

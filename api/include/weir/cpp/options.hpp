@@ -102,6 +102,7 @@ struct buffer_desc {
   uint64_t tag = 0;
   std::vector<weir_device> users = {};
   std::optional<shard_desc> shards = {};
+  const char *name = nullptr; /**< what errors, reports and snapshots call it */
 };
 
 /// weir_acquire_options: how to acquire.
@@ -228,7 +229,7 @@ class c_struct<buffer_desc> {
   explicit c_struct(const buffer_desc &from, weir_client client = nullptr) {
     c_.client = client, c_.size = from.size, c_.flags = from.flags;
     c_.alignment = from.alignment, c_.priority = from.priority, c_.home = from.home;
-    c_.element = from.element, c_.tag = from.tag;
+    c_.element = from.element, c_.tag = from.tag, c_.name = from.name;
     c_.users = from.users.empty() ? nullptr : from.users.data();
     c_.user_count = static_cast<uint32_t>(from.users.size());
     if (!from.shards) return;

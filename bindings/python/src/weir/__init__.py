@@ -13,6 +13,7 @@ docs/python.md is the guide; the C headers say what each call promises."""
 
 from ._capi import ffi as _ffi
 from ._capi import lib as _lib
+from ._outputs import last_error_report
 from ._sizes import Size
 from .arena import Arena, ArenaAllocation
 from .buffer import Allocation, Buffer, BufferOptions, Hold, Shards
@@ -122,6 +123,6 @@ __all__ = [
     "Operation", "OutOfHostMemory", "OutOfMemory", "OverBudget", "PendingLease", "Piece", "PieceState", "Pool",
     "PoolDeviceStats", "PoolStats", "Prepared", "Priority", "Result", "Shard", "Shards", "Share", "Size", "Stream",
     "StreamCapturing", "Tier", "Timeout", "Trim", "Use", "View", "WeirError", "WouldBlock",
-    "compress", "compress_bound", "compressed_info", "decompress", "discard_write", "library_version", "library_version_number",
-    "overwrite", "read", "read_write", "write",
+    "compress", "compress_bound", "compressed_info", "decompress", "discard_write", "last_error_report", "library_version",
+    "library_version_number", "overwrite", "read", "read_write", "write",
 ]  # fmt: skip

@@ -59,6 +59,15 @@ def paths(value: Paths | None) -> list[str | os.PathLike[str]]:
     return [value] if isinstance(value, (str, bytes, os.PathLike)) else list(value)
 
 
+def name_of_buffer(value: Any) -> bytes:
+    """For C, which would cut it at a zero byte."""
+    if not isinstance(value, str):
+        raise TypeError(f"the name of a buffer is a str, not {shown(value)}")
+    if "\0" in value:
+        raise ValueError("the name of a buffer has no zero bytes")
+    return value.encode("utf-8", "surrogateescape")
+
+
 @functools.cache
 def _parameters(function: Callable[..., Any]) -> tuple[str, ...]:
     return tuple(inspect.signature(function).parameters)
@@ -117,7 +126,7 @@ def not_a_buffer(function: str, value: Any) -> TypeError:
     elif _has_bytes(value):
         hint = "Pool.buffer_from(data) makes a buffer of its bytes"
     elif isinstance(value, str):
-        hint = "buffers have no names: keep the object that Pool.buffer returned"
+        hint = "a buffer is not found by its name: keep the object that Pool.buffer returned"
     else:
         hint = "Pool.buffer(size) makes one"
     return TypeError(f"weir.{function} takes a weir.Buffer, not {shown(value)}; {hint}")

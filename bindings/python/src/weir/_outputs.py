@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from ._capi import ffi, lib
+from ._core import refuse
 from .errors import check
 
 T = TypeVar("T")
@@ -56,3 +57,22 @@ def exported(call: Callable[[Any, int, Any], int], capacity: int = 4096) -> str:
     """A text. `call` is given its memory, how much that is, and where to say how much it takes."""
     text, _ = _whole("char[]", capacity, call)
     return str(ffi.string(text).decode(errors="replace"))
+
+
+def last_error_report() -> str:
+    """The rest of the calling thread's last error of the library, for people, in lines. Of an OverBudget, DeviceOutOfMemory,
+    WouldBlock, Timeout, LeaseConflict or DataLost of a pool it tells what the tier that was short has now, the five buffers with
+    most of it, by name, and what to do. Of other errors it is their sentence, and "" if there was none.
+
+        try:
+            lease = pool.acquire(stream, weir.read(weights))
+        except weir.OverBudget:
+            print(weir.last_error_report())
+            raise
+
+    Call it where the error is caught, on the thread that it was raised on, before that thread's next call of Weir: it is about
+    the last one that failed. It looks at all buffers of the pool each time. An error of `Pool.acquire_async` is of a thread of the
+    pool's, and has no report here."""
+    if lib.weirpy_within() == lib.WEIRPY_MAY_NOT_CALL:
+        raise refuse(lib.WEIRPY_FORBIDDEN, "error")
+    return exported(lib.weir_last_error_report)

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from . import enums
-from ._arguments import bytes_like, device_number, instance
+from ._arguments import bytes_like, device_number, instance, name_of_buffer
 from ._budgets import whole_of
 from ._capi import ffi, lib
 from ._core import Closable, _end, entered, put_off_or_run, retry_abandoned, watch
-from ._outputs import listed
+from ._outputs import exported, listed
 from ._sizes import Size, size_in_bytes
 from .errors import Busy, Closed, InvalidHandle, check, make
 from .records import BufferInfo, Shard, record, sized
@@ -78,7 +78,8 @@ class BufferOptions:
     shards: deals it out to several devices.
     stable_address: it keeps one address for life. NotSupported without virtual memory management.
     scrub: every copy of its bytes is overwritten with zeros when it stops being one.
-    lossy: "bf16" or "f16": 32-bit floats may be rounded to that on their way into COMPRESSED. None loses nothing."""
+    lossy: "bf16" or "f16": 32-bit floats may be rounded to that on their way into COMPRESSED. None loses nothing.
+    name: what errors, reports and snapshots call it; see `Buffer.name`."""
 
     size: Size
     priority: int = enums.Priority.NORMAL
@@ -92,6 +93,7 @@ class BufferOptions:
     stable_address: bool = False
     scrub: bool = False
     lossy: str | None = None
+    name: str = ""
 
     def _native(self) -> tuple[Any, Any]:
         """The descriptor, and what must live as long as it is used."""
@@ -106,12 +108,14 @@ class BufferOptions:
         desc.users, desc.user_count = (users if self.users else ffi.NULL), len(self.users)
         shards, of_shards = (ffi.NULL, None) if self.shards is None else self.shards._native()
         desc.shards = shards
+        name = ffi.new("char[]", name_of_buffer(self.name))
+        desc.name = name
         desc.flags = (
             (lib.WEIR_BUFFER_STABLE_ADDRESS if self.stable_address else 0)
             | (lib.WEIR_BUFFER_SCRUB if self.scrub else 0)
             | _LOSSY[self.lossy]
         )
-        return desc, (users, shards, of_shards)
+        return desc, (users, shards, of_shards, name)
 
 
 def _buffer_size(size: Any) -> int:
@@ -197,6 +201,19 @@ class Buffer(Closable):
     def size(self) -> int:
         """Bytes, as asked for."""
         return self._size
+
+    @property
+    def name(self) -> str:
+        """What errors, reports and snapshots call it; "" if it has none. It may be set: the first 255 bytes of the text in UTF-8
+        are kept, up to the end of a character, and "" takes the name away. Names need not differ, and mean nothing to Weir."""
+        with self._within():
+            return exported(lambda *out: lib.weir_buffer_name(self._pool._raw, self._raw, *out), 256)
+
+    @name.setter
+    def name(self, name: str) -> None:
+        text = name_of_buffer(name)
+        with self._within():
+            check(lib.weir_buffer_set_name(self._pool._raw, self._raw, text))
 
     def __len__(self) -> int:
         return self._size

@@ -236,7 +236,7 @@ def _qualified_name() -> str:
     modules.reverse()
     parts = [type(modules[0]).__qualname__]
     parts += [_name_within(outer, inner) for outer, inner in zip(modules, modules[1:])]
-    return ".".join(parts)
+    return ".".join(parts).encode("utf-8", "replace").decode()
 
 
 def _operation(module: str, what: str) -> str | int:
@@ -293,7 +293,8 @@ class offload:
     copies them out again. CUDA tensors are copied on PyTorch's current stream.
 
     The copies are named, for the pool's policy to learn from, by the module that was being called when a tensor was saved:
-    "Net.layers.3.attention saves", and "... restores" in the backward pass. Outside of modules they have no name."""
+    "Net.layers.3.attention saves", and "... restores" in the backward pass. Outside of modules they have no name. Their buffers
+    have the module's name, so that errors, reports and snapshots tell whose activations take the memory."""
 
     def __init__(
         self,
@@ -356,7 +357,7 @@ class offload:
         else:
             flat = tensor.as_strided(saved.narrow, saved.strides).reshape(-1)
         size = flat.numel() * flat.element_size()
-        saved.buffer = self.pool.buffer(size, home=self._home(tensor.device))
+        saved.buffer = self.pool.buffer(size, home=self._home(tensor.device), name=saved.module)
         stream, operation = self._stream_of(tensor.device), _operation(saved.module, "saves")
         with self.pool.acquire(stream, overwrite(saved.buffer), timeout=60.0, operation=operation) as lease:
             target = as_tensor(lease[0], _dtype_name(flat.dtype))

@@ -254,6 +254,20 @@ extern "C" {
     pub fn weir_last_error() -> *const ::core::ffi::c_char;
 }
 extern "C" {
+    /**The rest of the calling thread's last error, for people, in lines of UTF-8: the sentence, and if a pool has refused a call (OVER_BUDGET,
+DEVICE_OOM, WOULD_BLOCK, TIMEOUT, LEASE_CONFLICT, DATA_LOST) what the tier that was short has now, the five buffers with most
+of it, by name, held, leased or not in use, and what to do. Made when it is asked for, from what the pool is then; of a pool that has
+ended, and in a child of fork(), it is the sentence alone. It looks at all buffers, as weir_pool_snapshot does, and keeps pools and
+contexts from ending meanwhile. Writes at most `capacity` bytes, always NUL-terminated if capacity > 0; *needed (may be NULL) gets
+the full size with the NUL (a later call's may be another). INCOMPLETE if it was cut; `text` may be NULL with a capacity of 0. "" if
+there was no error. Any thread, for its own error, which stays as it is whatever this answers. Errors: INVALID_ARGUMENT, OUT_OF_HOST_MEMORY.*/
+    pub fn weir_last_error_report(
+        text: *mut ::core::ffi::c_char,
+        capacity: usize,
+        needed: *mut usize,
+    ) -> weir_result;
+}
+extern "C" {
     /// Copies the numbers of the calling thread's last error into *info (bounded by info->struct_size).
     pub fn weir_last_error_info(info: *mut weir_error_info) -> weir_result;
 }
@@ -445,6 +459,10 @@ pub const WEIR_CONTEXT_NO_HOST_BACKEND: _bindgen_ty_5 = 1;
 /**Do not load libweir_backend_*.so from the search folder: "weir/1" (1: WEIR_BACKEND_ABI_MAJOR), beside libweir (or beside the program that
 libweir is linked into).*/
 pub const WEIR_CONTEXT_NO_SEARCH: _bindgen_ty_5 = 2;
+/**Keep of each buffer and each memory of weir_malloc by which calls it was made: the innermost 32, each distinct stack once, in 64 MiB at
+most. Reports and snapshots show them. It makes those calls some microseconds slower. WEIR_STACKS=1 in the environment does
+the same.*/
+pub const WEIR_CONTEXT_STACKS: _bindgen_ty_5 = 4;
 /// Flags of a context.
 pub type _bindgen_ty_5 = ::core::ffi::c_uint;
 extern "C" {
@@ -3476,6 +3494,9 @@ uses it n times as often. They count where Weir chooses the home, and forbid not
 left at WEIR_DEVICE_DEFAULT or WEIR_DEVICE_ANY), and `users` is empty. Copied. Each of several
 needs WEIR_CAP_SHARED_RANGE: else NOT_SUPPORTED. A size below a page takes a page of its own.*/
     pub shards: *const weir_shard_desc,
+    /**what errors, reports and snapshots call it: as for weir_buffer_set_name. Copied; NULL: nothing.
+weir_buffer_place looks at none.*/
+    pub name: *const ::core::ffi::c_char,
 }
 #[test]
 fn bindgen_test_layout_weir_buffer_desc() {
@@ -3483,7 +3504,7 @@ fn bindgen_test_layout_weir_buffer_desc() {
     let ptr = UNINIT.as_ptr();
     assert_eq!(
         ::core::mem::size_of::<weir_buffer_desc>(),
-        80usize,
+        88usize,
         "Size of weir_buffer_desc",
     );
     assert_eq!(
@@ -3555,6 +3576,11 @@ fn bindgen_test_layout_weir_buffer_desc() {
         unsafe { ::core::ptr::addr_of!((*ptr).shards) as usize - ptr as usize },
         72usize,
         "Offset of field: weir_buffer_desc::shards",
+    );
+    assert_eq!(
+        unsafe { ::core::ptr::addr_of!((*ptr).name) as usize - ptr as usize },
+        80usize,
+        "Offset of field: weir_buffer_desc::name",
     );
 }
 extern "C" {
@@ -3845,6 +3871,29 @@ moving. LEASE_CONFLICT against an unreleased lease on the range, or a hold that 
         buffer: weir_buffer,
         offset: u64,
         length: u64,
+    ) -> weir_result;
+}
+extern "C" {
+    /**Gives the buffer a name, or another: UTF-8, copied, of which the first 255 bytes are kept, up to the end of a character. NULL or "" takes
+it away. Names need not differ, and mean nothing to Weir. Error texts, reports and snapshots have them, with control characters and
+bytes that are no UTF-8 as \xNN. A buffer without a name costs no memory for one. Any thread. Errors: INVALID_HANDLE,
+OUT_OF_HOST_MEMORY (it keeps the name that it had).*/
+    pub fn weir_buffer_set_name(
+        pool: weir_pool,
+        buffer: weir_buffer,
+        name: *const ::core::ffi::c_char,
+    ) -> weir_result;
+}
+extern "C" {
+    /**Writes the buffer's name as it was given, cut to what is kept: at most `capacity` bytes, always NUL-terminated if capacity > 0. *needed
+(may be NULL) gets the full size with the NUL; that of "" where it has none. INCOMPLETE if it was cut; `text` may be NULL with a
+capacity of 0. Any thread. Errors: INVALID_HANDLE, INVALID_ARGUMENT.*/
+    pub fn weir_buffer_name(
+        pool: weir_pool,
+        buffer: weir_buffer,
+        text: *mut ::core::ffi::c_char,
+        capacity: usize,
+        needed: *mut usize,
     ) -> weir_result;
 }
 extern "C" {

@@ -3,7 +3,7 @@
 //! Buffers: virtual allocations whose bytes live wherever the pool has room. A buffer keeps its pool and its client alive.
 
 use crate::client::ClientInner;
-use crate::context::count;
+use crate::context::{c_text, count, document, pointer};
 use crate::error::check;
 use crate::plain::bytes_of;
 use crate::pool::PoolInner;
@@ -11,7 +11,7 @@ use crate::shards::RawLayout;
 use crate::{
     Advice, Client, Device, Element, Error, Hold, HoldMode, Plain, Pool, Priority, Result, ShardLayout,
 };
-use std::ffi::c_void;
+use std::ffi::{c_void, CString};
 use std::ops::{Bound, RangeBounds};
 use std::ptr;
 use std::sync::Arc;
@@ -23,8 +23,8 @@ use weir_sys::Init as _;
 /// ```
 /// # let context = weir::ContextOptions::new().options("host.memory=64M").open()?;
 /// # let pool = weir::PoolOptions::new().device(weir::Device(0), 8 << 20).host_budget(32 << 20).create(&context)?;
-/// let buffer = weir::BufferOptions::new(1 << 20).tag(7).element(weir::Element::F32).create(&pool)?;
-/// assert_eq!(buffer.info()?.tag, 7);
+/// let buffer = weir::BufferOptions::new(1 << 20).name("weights").element(weir::Element::F32).create(&pool)?;
+/// assert_eq!(buffer.name()?, "weights");
 /// # Ok::<(), weir::Error>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -39,6 +39,7 @@ pub struct BufferOptions {
     tag: u64,
     users: Vec<Device>,
     shards: Option<ShardLayout>,
+    name: Option<String>,
 }
 
 /// What a descriptor of C points to, and so must outlive it.
@@ -47,6 +48,7 @@ struct Pointed<'a> {
     shards: Option<sys::weir_shard_desc>,
     /// What `shards` points to.
     _layout: Option<RawLayout<'a>>,
+    name: Option<CString>,
 }
 
 impl BufferOptions {
@@ -63,6 +65,7 @@ impl BufferOptions {
             tag: 0,
             users: Vec::new(),
             shards: None,
+            name: None,
         }
     }
 
@@ -99,6 +102,12 @@ impl BufferOptions {
     /// Yours; shown in snapshots.
     pub fn tag(mut self, tag: u64) -> BufferOptions {
         self.tag = tag;
+        self
+    }
+
+    /// What errors, reports and snapshots call it, as for [`Buffer::set_name`].
+    pub fn name(mut self, name: &str) -> BufferOptions {
+        self.name = Some(name.to_owned());
         self
     }
 
@@ -155,6 +164,7 @@ impl BufferOptions {
             desc.users = pointed.users.as_ptr();
         }
         desc.shards = pointed.shards.as_ref().map_or(ptr::null(), |shards| shards);
+        desc.name = pointer(&pointed.name);
         Ok(desc)
     }
 
@@ -162,7 +172,8 @@ impl BufferOptions {
         let users = self.users.iter().map(|device| device.0).collect();
         let layout = self.shards.as_ref().map(RawLayout::of);
         let shards = layout.as_ref().map(RawLayout::desc).transpose()?;
-        Ok(Pointed { users, shards, _layout: layout })
+        let name = self.name.as_deref().map(|name| c_text("name", name)).transpose()?;
+        Ok(Pointed { users, shards, _layout: layout, name })
     }
 
     /// Makes the buffer. It takes no device memory before it is first leased.
@@ -354,6 +365,23 @@ impl Buffer {
     pub fn set_priority(&self, priority: Priority) -> Result<()> {
         // SAFETY: both handles are live.
         check(unsafe { sys::weir_buffer_set_priority(self.raw_pool(), self.as_raw(), priority.as_raw()) })
+    }
+
+    /// Gives the buffer a name, or another; "" takes it away. Errors, reports and snapshots have it. The first 255 bytes are
+    /// kept, up to the end of a character. Names need not differ, and mean nothing to Weir.
+    pub fn set_name(&self, name: &str) -> Result<()> {
+        let name = c_text("name", name)?;
+        // SAFETY: both handles are live, and the name is copied.
+        check(unsafe { sys::weir_buffer_set_name(self.raw_pool(), self.as_raw(), name.as_ptr()) })
+    }
+
+    /// Its name, as far as it is kept; "" if it has none. What another language has named with bytes that are no UTF-8 has
+    /// U+FFFD in their place.
+    pub fn name(&self) -> Result<String> {
+        document(|text, capacity, needed| {
+            // SAFETY: both handles are live, and there are `capacity` bytes.
+            unsafe { sys::weir_buffer_name(self.raw_pool(), self.as_raw(), text, capacity, needed) }
+        })
     }
 
     /// Makes the whole buffer resident on `device` and keeps it there as long as the hold, without a lease: for captured

@@ -128,6 +128,12 @@ impl ContextOptions {
         self
     }
 
+    /// Keep the call stack of each buffer and allocation, for reports and snapshots. `WEIR_STACKS=1` in the environment does the same.
+    pub fn keep_stacks(mut self) -> ContextOptions {
+        self.flags |= u64::from(sys::WEIR_CONTEXT_STACKS);
+        self
+    }
+
     /// How long a backend's runtime may take to start, 60 s unless told otherwise. [`Duration::ZERO`] = 60 s too.
     pub fn start_timeout(mut self, time: Duration) -> ContextOptions {
         self.start_timeout_ns = nanoseconds(time);

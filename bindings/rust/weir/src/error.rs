@@ -210,6 +210,45 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
+/// The rest of the calling thread's last error, for people, in lines. Of a call that a pool has refused ([`Error::OverBudget`],
+/// [`Error::DeviceOom`], [`Error::WouldBlock`], [`Error::Timeout`], [`Error::LeaseConflict`], [`Error::DataLost`]) it tells what
+/// the tier that was short has now, the five buffers with most of it, by name, and what to do. Of other errors it is the
+/// sentence alone. "" if there was no error, or there is no memory for the report.
+///
+/// Call it on the thread whose call has failed, before that thread's next call of this crate. The drop of a buffer, a lease or
+/// another object of it is such a call, so ask where the error arises, not where it has been passed on to. The error of a [`Request`](crate::Request) is
+/// of a thread of the pool's, and its report is to be had there alone: in the closure of
+/// [`Pool::acquire_then`](crate::Pool::acquire_then). Not for a closure of the log or of a stream.
+///
+/// It looks at all buffers of the pool each time it is called, and keeps pools and contexts from ending meanwhile.
+///
+/// ```
+/// # let context = weir::ContextOptions::new().options("host.memory=64M").open()?;
+/// # let pool = weir::PoolOptions::new().device(weir::Device(0), 8 << 20).host_budget(32 << 20).create(&context)?;
+/// # let stream = weir::Stream::new(&context, weir::Device(0))?;
+/// let large = weir::BufferOptions::new(16 << 20).name("large").create(&pool)?;
+/// if let Err(error) = pool.acquire(&stream, [weir::Use::read(&large)]) {
+///     eprintln!("{error}\n{}", weir::last_error_report());
+/// #   assert!(weir::last_error_report().contains("What to do: "));
+/// }
+/// # Ok::<(), weir::Error>(())
+/// ```
+pub fn last_error_report() -> String {
+    let mut needed = 4096;
+    loop {
+        let mut bytes = vec![0u8; needed];
+        let capacity = bytes.len();
+        // SAFETY: there are `capacity` bytes.
+        let result = unsafe { sys::weir_last_error_report(bytes.as_mut_ptr().cast(), capacity, &mut needed) };
+        if result == sys::WEIR_INCOMPLETE {
+            needed = needed.max(capacity) + 256; // it grows while others make buffers
+            continue;
+        }
+        bytes.truncate(if result >= 0 { needed.saturating_sub(1) } else { 0 });
+        return String::from_utf8_lossy(&bytes).into_owned();
+    }
+}
+
 /// A C text as a Rust one.
 ///
 /// # Safety

@@ -37,7 +37,8 @@
 //! - **Drop** frees and never panics. `close` and `release` do the same and tell what went wrong. What is leaked
 //!   (`std::mem::forget`) stays, with all that it is of.
 //! - **Threads.** Everything is [`Send`] and [`Sync`], but for [`Arena`] and [`ContextOptions`], which are [`Send`] only.
-//! - **Errors** are an [`Error`] with the numbers, read where the call failed.
+//! - **Errors** are an [`Error`] with the numbers, read where the call failed. [`last_error_report`] tells who holds the memory that was
+//!   short, and what to do.
 //! - **Callbacks** are closures. A panic in one never unwinds into C: it is reported as [`Error::Panicked`] where a call of yours
 //!   can report it, and counted where none can.
 //! - **Views** ([`Lease::slice`], [`Lease::views`]) are slices of [`Plain`] types, checked for alignment, length and mode. They
@@ -81,7 +82,7 @@ pub use codec::{
 };
 pub use context::{BackendInfo, Context, ContextOptions, DeviceInfo, LinkInfo};
 pub use defragment::{BackgroundDefragmentation, DefragmentOptions, DefragmentReport};
-pub use error::{Detail, Error, Result};
+pub use error::{last_error_report, Detail, Error, Result};
 pub use hold::{Allocation, Hold, HoldMode};
 pub use lease::{AcquireOptions, Lease, OwnedLease};
 pub use plain::Plain;

@@ -86,6 +86,59 @@ fn a_set_that_never_fits_tells_the_bytes_short() {
 }
 
 #[test]
+fn a_report_names_who_has_the_memory() {
+    let Site { pool, stream, .. } = site(4);
+    let named = |name: &str, pages: u64| BufferOptions::new(pages * PAGE).name(name).create(&pool).unwrap();
+    let (first, second, large) = (named("first", 3), named("second", 2), named("large", 5));
+    let lease = pool.acquire(&stream, [Use::read_write(&first)]).unwrap();
+    let error = refused!(pool.acquire(&stream, [Use::read(&second)]), WouldBlock);
+    let report = last_error_report();
+    assert!(report.starts_with(&error.message) && report.contains("\"first\""), "{report}");
+    assert!(report.contains("leased (1)") && report.contains("What to do: "), "{report}");
+    assert_eq!(last_error_report(), report, "asking changes nothing");
+    let soon = AcquireOptions::new().timeout(Duration::from_millis(1));
+    refused!(pool.acquire_with(&stream, [Use::read(&second)], &soon), Timeout);
+    assert!(last_error_report().contains("\"first\""));
+    refused!(pool.acquire(&stream, [Use::read(&first)]), LeaseConflict);
+    assert!(last_error_report().contains("\"first\""));
+    drop(lease);
+    let error = refused!(pool.acquire(&stream, [Use::read(&large)]), OverBudget);
+    let report = last_error_report();
+    assert!(report.starts_with(&error.message) && report.contains("\"first\""), "{report}");
+    // Each thread has its own; that of a request is in its closure.
+    assert_eq!(std::thread::spawn(last_error_report).join().unwrap(), "");
+    let (tell, told) = std::sync::mpsc::channel();
+    let then =
+        move |outcome: Result<OwnedLease>| tell.send((outcome.map(drop), last_error_report())).unwrap();
+    pool.acquire_then(&stream, [OwnedUse::read(&large)], &AcquireOptions::new(), then).unwrap();
+    let (outcome, report) = told.recv().unwrap();
+    assert!(
+        report.starts_with(&refused!(outcome, OverBudget).message) && report.contains("\"first\""),
+        "{report}"
+    );
+    // What no pool has refused is the sentence.
+    let error = refused!(Arena::new(0), InvalidArgument);
+    assert_eq!(last_error_report(), error.message + "\n");
+}
+
+#[test]
+fn a_report_of_any_length_is_whole() {
+    let Site { pool, stream, .. } = site(8);
+    // Five lines of names of 255 bytes, each of them four as it is shown.
+    let name = "\u{1}".repeat(255);
+    let large = pool.buffer(9 * PAGE).unwrap();
+    let buffers: Vec<Buffer> =
+        (0..6).map(|_| BufferOptions::new(PAGE).name(&name).create(&pool).unwrap()).collect();
+    for buffer in &buffers {
+        drop(pool.acquire(&stream, [Use::discard_write(buffer)]).unwrap());
+    }
+    refused!(pool.acquire(&stream, [Use::read(&large)]), OverBudget);
+    let report = last_error_report();
+    assert!(report.len() > 5 * 4 * 255 && report.ends_with('\n'), "{report}");
+    assert_eq!(report.matches("\\x01").count(), 5 * 255);
+}
+
+#[test]
 fn waiting_ends_as_asked() {
     let Site { pool, stream, .. } = site(4);
     let buffers: Vec<Buffer> = (0..2).map(|_| pool.buffer(3 * PAGE).unwrap()).collect();
