@@ -94,14 +94,16 @@ def test_a_map_and_a_snapshot_of_many_buffers(pool: weir.Pool, stream: weir.Stre
 
 def test_stacks_where_they_are_asked_for() -> None:
     for asked in (False, True):
-        with weir.Context("host.memory=64M", search=False, stacks=asked) as context:
-            with weir.Pool(context, {0: 4 * PAGE}) as pool:
-                buffer = pool.buffer(PAGE)
-                snapshot = pool.snapshot()
-                assert ("stacks" in snapshot) == asked
-                if asked:
-                    assert len(snapshot["stacks"][str(snapshot["buffers"][0]["stack"])]) > 1
-                buffer.close()
+        with (
+            weir.Context("host.memory=64M", search=False, stacks=asked) as context,
+            weir.Pool(context, {0: 4 * PAGE}) as pool,
+        ):
+            buffer = pool.buffer(PAGE)
+            snapshot = pool.snapshot()
+            assert ("stacks" in snapshot) == asked
+            if asked:
+                assert len(snapshot["stacks"][str(snapshot["buffers"][0]["stack"])]) > 1
+            buffer.close()
 
 
 # ---- what a newer library may answer ----

@@ -40,8 +40,8 @@ class Context(Closable):
     search: False loads no backends from the folder beside libweir.
     log: called with each line of the log, as (weir.LogLevel, str), on any thread; it must not call Weir. None leaves it to the
       environment variable WEIR_LOG: "info" writes lines of that level and worse to stderr, as do "error", "warning" and "debug".
-    stacks: True keeps the call stack of each buffer and allocation, as far as it is C's, for reports and snapshots; WEIR_STACKS=1 in
-      the environment does the same.
+    stacks: True keeps the call stack of each buffer and allocation, as far as it is C's, for reports and snapshots;
+      WEIR_STACKS=1 in the environment does the same.
     start_timeout: how long one backend may take to start before it is given up (None: 60 s)."""
 
     _kind = "context"

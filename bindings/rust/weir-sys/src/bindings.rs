@@ -257,10 +257,10 @@ extern "C" {
     /**The rest of the calling thread's last error, for people, in lines of UTF-8: the sentence, and if a pool has refused a call (OVER_BUDGET,
 DEVICE_OOM, WOULD_BLOCK, TIMEOUT, LEASE_CONFLICT, DATA_LOST) what the tier that was short has now, the five buffers with most
 of it, by name, held, leased or not in use, and what to do. Made when it is asked for, from what the pool is then; of a pool that has
-ended, and in a child of fork(), it is the sentence alone. It looks at all buffers, as weir_pool_snapshot does, and keeps pools and
-contexts from ending meanwhile. Writes at most `capacity` bytes, always NUL-terminated if capacity > 0; *needed (may be NULL) gets
+ended, and in a child of fork(), it is the sentence alone. It looks at all buffers, as weir_pool_snapshot does; meanwhile
+no context or pool of the process is made or ended, and no stream of that pool's context is closed. Writes at most `capacity` bytes, always NUL-terminated if capacity > 0; *needed (may be NULL) gets
 the full size with the NUL (a later call's may be another). INCOMPLETE if it was cut; `text` may be NULL with a capacity of 0. "" if
-there was no error. Any thread, for its own error, which stays as it is whatever this answers. Errors: INVALID_ARGUMENT, OUT_OF_HOST_MEMORY.*/
+there was no error. Any thread, for its own error; this call changes no error. Errors: INVALID_ARGUMENT, OUT_OF_HOST_MEMORY.*/
     pub fn weir_last_error_report(
         text: *mut ::core::ffi::c_char,
         capacity: usize,
@@ -459,9 +459,9 @@ pub const WEIR_CONTEXT_NO_HOST_BACKEND: _bindgen_ty_5 = 1;
 /**Do not load libweir_backend_*.so from the search folder: "weir/1" (1: WEIR_BACKEND_ABI_MAJOR), beside libweir (or beside the program that
 libweir is linked into).*/
 pub const WEIR_CONTEXT_NO_SEARCH: _bindgen_ty_5 = 2;
-/**Keep of each buffer and each memory of weir_malloc by which calls it was made: the innermost 32, each distinct stack once, in 64 MiB at
-most. Reports and snapshots show them. It makes those calls some microseconds slower. WEIR_STACKS=1 in the environment does
-the same.*/
+/**Keep the call stack of each weir_buffer_create and weir_malloc: the innermost 32 calls, each distinct stack once, in some 64 MiB
+(what has no room is counted). Reports, snapshots and the lines about what was not destroyed show them. It makes those two
+calls some microseconds slower. WEIR_STACKS=1 in the environment does the same.*/
 pub const WEIR_CONTEXT_STACKS: _bindgen_ty_5 = 4;
 /// Flags of a context.
 pub type _bindgen_ty_5 = ::core::ffi::c_uint;
@@ -1422,7 +1422,7 @@ goes first. NULL: "auto" in a pool that is made with 64 MiB or more of device me
 128 MiB or more, and threads (no WEIR_POOL_NO_BACKGROUND); else "lru-window" (docs/policies.md).
 Others: INVALID_ARGUMENT*/
     pub policy: *const ::core::ffi::c_char,
-    /// for logs and snapshots; NULL = "pool"
+    /// for logs and snapshots, copied: its first 255 bytes, up to the end of a character; NULL = "pool"
     pub name: *const ::core::ffi::c_char,
     /// bytes of pageable host memory for compressed pages; 0 = no such tier
     pub compressed_budget: u64,
@@ -1863,7 +1863,7 @@ pub struct weir_client_desc {
     pub device_quota: u64,
     /// bytes it may hold in HOST; 0 = the pool's budget, WEIR_NONE = nothing
     pub host_quota: u64,
-    /// copied; NULL = ""
+    /// copied: its first 255 bytes, up to the end of a character; NULL = ""
     pub name: *const ::core::ffi::c_char,
     /// bytes it may hold in COMPRESSED, as compressed; 0 = the pool's budget, WEIR_NONE = nothing
     pub compressed_quota: u64,

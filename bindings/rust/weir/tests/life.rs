@@ -142,7 +142,9 @@ fn buffers_have_names() {
 #[test]
 fn stacks_are_kept_where_they_are_asked_for() {
     for asked in [false, true] {
-        let options = ContextOptions::new().options("host.memory=64M;host.granule=64K;host.granule_large=0").no_search();
+        let options = ContextOptions::new()
+            .options("host.memory=64M;host.granule=64K;host.granule_large=0")
+            .no_search();
         let options = if asked { options.keep_stacks() } else { options };
         let pool = pool_of(&options.open().unwrap(), 4);
         let _buffer = pool.buffer(PAGE).unwrap();
