@@ -182,10 +182,10 @@ WEIR_API weir_result weir_advise(weir_pool pool, weir_buffer buffer, uint64_t of
  *  moving. LEASE_CONFLICT against an unreleased lease on the range, or a hold that forbids writing; a shared one zeroes held pages. */
 WEIR_API weir_result weir_discard(weir_pool pool, weir_buffer buffer, uint64_t offset, uint64_t length);
 
-/** Gives the buffer a name, or another: UTF-8, copied, of which the first 255 bytes are kept, up to the end of a character. NULL or "" takes
- *  it away. Names need not differ, and mean nothing to Weir. Error texts, reports and snapshots have them, with control characters and
- *  bytes that are no UTF-8 as \xNN. A buffer without a name costs no memory for one. Any thread. Errors: INVALID_HANDLE,
- *  OUT_OF_HOST_MEMORY (it keeps the name that it had). */
+/** Gives the buffer a name, or another: UTF-8, copied; its first 255 bytes are kept, up to the end of a character. NULL or "" takes it
+ *  away. Names need not differ. Error texts, reports and snapshots have them, with a backslash, an x and two hexadecimal digits for
+ *  each control character and byte that is no UTF-8. A buffer without a name costs no memory for one. Any thread. Errors:
+ *  INVALID_HANDLE, OUT_OF_HOST_MEMORY (it keeps the name that it had). */
 WEIR_API weir_result weir_buffer_set_name(weir_pool pool, weir_buffer buffer, const char *name);
 
 /** Writes the buffer's name as it was given, cut to what is kept: at most `capacity` bytes, always NUL-terminated if capacity > 0. *needed

@@ -3874,10 +3874,10 @@ moving. LEASE_CONFLICT against an unreleased lease on the range, or a hold that 
     ) -> weir_result;
 }
 extern "C" {
-    /**Gives the buffer a name, or another: UTF-8, copied, of which the first 255 bytes are kept, up to the end of a character. NULL or "" takes
-it away. Names need not differ, and mean nothing to Weir. Error texts, reports and snapshots have them, with control characters and
-bytes that are no UTF-8 as \xNN. A buffer without a name costs no memory for one. Any thread. Errors: INVALID_HANDLE,
-OUT_OF_HOST_MEMORY (it keeps the name that it had).*/
+    /**Gives the buffer a name, or another: UTF-8, copied; its first 255 bytes are kept, up to the end of a character. NULL or "" takes it
+away. Names need not differ. Error texts, reports and snapshots have them, with a backslash, an x and two hexadecimal digits for
+each control character and byte that is no UTF-8. A buffer without a name costs no memory for one. Any thread. Errors:
+INVALID_HANDLE, OUT_OF_HOST_MEMORY (it keeps the name that it had).*/
     pub fn weir_buffer_set_name(
         pool: weir_pool,
         buffer: weir_buffer,
