@@ -355,7 +355,7 @@ Status Acquirer::fill_all(Releasable &lock, move::Plan &plan, move::Plan **stuck
   });
   const auto check = [&](auto &&what) WEIR_HELD {
     if (!status || !work) return;
-    status = plan.try_each([&](move::Plan &part) { return *stuck = &part, what(part); });
+    status = plan.try_each([&](move::Plan &part) WEIR_HELD { return *stuck = &part, what(part); });
   };
   check([](move::Plan &part) { return part.check_device(); });  // lost by another's call meanwhile
   check([this](move::Plan &part) WEIR_HELD { return claims_.check_lost(part); });

@@ -97,7 +97,7 @@ Status Grants::order_unlocked(Releasable &lock, move::Plan &plan, bool *stands) 
   if (plan.device == nullptr || !*stands) return {};
   for (const auto &part : remote_parts(plan)) await_copies(lock, *part);
   WEIR_TRY(plan.try_each([](move::Plan &part) { return part.check_device(); }));
-  WEIR_TRY(plan.try_each([this](move::Plan &part) { return claims_.check_lost(part); }));
+  WEIR_TRY(plan.try_each([this](move::Plan &part) WEIR_HELD { return claims_.check_lost(part); }));
   *stands = remote_.stand(plan);
   return {};
 }

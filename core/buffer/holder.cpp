@@ -64,7 +64,7 @@ Status Holder::take_hold(Releasable &lock, move::Plan &plan, HoldKind kind) {
   // The claim lets readers be, and what they are copying from must not be given up under them.
   if (alone_latest) WEIR_TRY(cpu_.settle_pages(lock, region, item.first, item.last));
   WEIR_TRY(plan.try_each([](move::Plan &part) { return part.check_device(); }));
-  WEIR_TRY(plan.try_each([this](move::Plan &part) { return claims_.check_lost(part); }));
+  WEIR_TRY(plan.try_each([this](move::Plan &part) WEIR_HELD { return claims_.check_lost(part); }));
   const ClaimScope scope = plan.scope(region);
   WEIR_TRY(
       page_.buffers.check_hold(item.buffer, kind, scope));  // another's hold may have been faster

@@ -84,8 +84,8 @@ Status HostRoom::fail_full(uint32_t client, uint64_t bytes, bool within) const {
               "HOST has no room for %s that are written or must leave a device: %s of %s "
               "in use%s%s; a larger %s makes room",
               Amount(bytes).c_str(), Amount(within ? host.used() : quota.used()).c_str(),
-              Amount(within ? host.budget() : quota.limit()).c_str(), within ? "" : " by this client",
-              within ? "" : tiers_.quoted_client(client).c_str(),
+              Amount(within ? host.budget() : quota.limit()).c_str(),
+              within ? "" : " by this client", within ? "" : tiers_.quoted_client(client).c_str(),
               within ? "host_budget" : "host_quota");
 }
 
