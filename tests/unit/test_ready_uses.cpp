@@ -237,6 +237,7 @@ void another_streams_work_comes_first(void **) {
         at->was_open = at->opened.load();
       },
       &look));
+  assert_true(never_ready(scene.streams[0]));
   look.opened = true;
   work.open();
   ok(weir_stream_synchronize(scene.streams[0]));
@@ -303,6 +304,7 @@ void a_hit_in_between_comes_first(void **) {
         },
         &look));
     ok(weir_release(late, scene.streams[0]));
+    assert_true(never_ready(scene.streams[0]));
     look.opened = true;
     work.open();
     ok(weir_stream_synchronize(scene.streams[0]));
