@@ -17,6 +17,9 @@
 #include "core/move/filler.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
+#include <memory_resource>
 #include <optional>
 #include <utility>
 
@@ -383,7 +386,10 @@ Status Acquirer::acquire(Stream &stream, weir_use *uses, size_t count,
     if_memory([&]() WEIR_HELD { others_.prefetcher.note_acquire(*state, nullptr); });
     return {};
   }
-  move::Plan plan(env_.memory, &stream, device);
+  // A small set's lists lie on the stack. They keep their memory from try to try, so a set that waits takes no more of it.
+  std::array<std::byte, 4096> room;
+  std::pmr::monotonic_buffer_resource scratch(room.data(), room.size(), env_.memory);
+  move::Plan plan(&scratch, &stream, device);
   plan.lease = lease;
   WEIR_TRY(build_plan(uses, count, &plan));
   if (plan.items.size() > lease::Lease::inline_items) lease->more.reserve(plan.items.size());
