@@ -31,12 +31,18 @@ Contexts &contexts() {
   return *list;
 }
 
-/// What a context has, in lines. Threads may be anywhere in their calls, so nothing is waited for that one may keep for long.
-std::vector<std::string> left_of(pool::Context &context) {
-  std::vector<StackedText> texts;
-  (void)context.try_any_pool([&texts](pool::Pool &pool) {
+struct Left {
+  Log log;  ///< the context's
+  StackedText text;
+};
+
+/// What a context has that was not destroyed, a text for each pool. Threads may be anywhere in their calls, so nothing is waited for
+/// that one may keep for long.
+void list_left(pool::Context &context, std::vector<Left> *all) {
+  const Log &log = context.log();
+  (void)context.try_any_pool([all, &log](pool::Pool &pool) {
     PoolLock &lock = pool.engine().sync().lock;
-    StackedText &text = texts.emplace_back();
+    StackedText &text = all->emplace_back(log, StackedText{}).text;
     text += "pool" + std::string(QuotedName(pool.name()).c_str()) + " was not destroyed";
     if (!lock.free_now()) return false;
     const PoolLock::Quiet quiet;
@@ -46,17 +52,16 @@ std::vector<std::string> left_of(pool::Context &context) {
     }
     return false;
   });
-  std::vector<std::string> lines;
-  for (const StackedText &text : texts) {
-    const std::string whole = text.whole();
-    for (size_t at = 0; at < whole.size();) {
-      const size_t end = std::min(whole.find('\n', at), whole.size());
-      lines.push_back(whole.substr(at, end - at));
-      at = end + 1;
-    }
+  all->emplace_back(log, StackedText{}).text += "a context was not destroyed";
+}
+
+/// Logs each line of the text at WARNING.
+void log_lines(const Log &log, const std::string &text) {
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find('\n', at), text.size());
+    log.callback()(log.user(), WEIR_LOG_WARNING, text.substr(at, end - at).c_str());
+    at = end + 1;
   }
-  lines.push_back("a context was not destroyed");
-  return lines;
 }
 
 /// Runs when the program's own objects have been destroyed, or as the library is unloaded. Only where the user has asked for a log: a
@@ -69,17 +74,15 @@ std::vector<std::string> left_of(pool::Context &context) {
   try {
     Contexts &list = contexts();
     if (!list.free_now()) return;
-    std::vector<pool::Context *> all;
+    std::vector<Left> left;
     {
+      // No context goes meanwhile. Stacks are described, and lines told, without the mutex.
       const Guard hold(list.mutex);
-      all = list.all;
+      for (pool::Context *const context : list.all) {
+        if (logs_to_stderr(context->log())) list_left(*context, &left);
+      }
     }
-    for (pool::Context *const context : all) {
-      const Log &log = context->log();
-      if (!logs_to_stderr(log)) continue;
-      for (const std::string &line : left_of(*context))
-        log.callback()(log.user(), WEIR_LOG_WARNING, line.c_str());
-    }
+    for (const Left &each : left) log_lines(each.log, each.text.whole());
   } catch (...) {  // the process ends as it would have
   }
 }

@@ -91,7 +91,7 @@ void ReadyUses::commit(const Stream &stream, const PoolDevice &device, const Lea
                                item.begin, item.end, &device.device});
   if (item.whole()) {
     lease_.history.grant_whole(item.buffer, item.writes(), &stream);
-    // What sent it this way may be over.
+    // The reason why the hit path did not grant it may be gone: the next lease can be a hit.
     if (region.home == device.place)
       pages_.refresh_word(item.buffer, region, where.base, where.size,
                           lease_.history.pending(item.buffer));

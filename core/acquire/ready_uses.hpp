@@ -30,10 +30,10 @@ class ReadyUses {
              Lease *lease) WEIR_HELD;
 
  private:
-  /// On one buffer, where it is granted another.
+  /// A buffer that has more unreleased leases than this is left to the Acquirer, which compares each with the set only once.
   static constexpr uint32_t most_leases = 32;
 
-  /// The bytes that the use names, if that can be said in one word: anything else is for the Acquirer to refuse.
+  /// Finds the bytes that the use names. False: the use is invalid or has flags, and the Acquirer answers it.
   bool resolve(const weir_use &use, lease::Range *range) noexcept WEIR_HELD;
   bool ready(const lease::Range &range, bool write, const PoolDevice &device) noexcept WEIR_HELD;
   bool ready_on(Region &region, uint32_t page, bool write, const PoolDevice &there,

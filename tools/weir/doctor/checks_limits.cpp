@@ -50,31 +50,34 @@ Finding check_locked_memory(const Machine &machine) {
   return finding;
 }
 
-Finding check_address_space(const Machine &machine) {
-  Finding finding{"address-space", Level::ok, "no limit", "", {}};
-  finding.why =
-      "every buffer reserves its whole range, and a device of the host backend is mapped whole: by "
-      "default half of the machine's memory";
-  const uint64_t limit = machine.limits.address_space;
-  if (limit == no_limit) return finding;
+/// Of a limit on how large one thing of the process may be.
+Finding check_size(const Machine &machine, uint64_t limit, Finding finding) {
+  if (limit == no_limit) {
+    finding.found = "no limit";
+    finding.change.clear();
+    return finding;
+  }
   finding.level = by_default_device(machine, limit);
   finding.found = format_bytes(limit);
-  finding.change = raise("ulimit -v unlimited", "as unlimited", "LimitAS=infinity", "");
   return finding;
 }
 
+Finding check_address_space(const Machine &machine) {
+  return check_size(machine, machine.limits.address_space,
+                    {"address-space", Level::ok, "",
+                     "every buffer reserves its whole range, and a device of the host backend is "
+                     "mapped whole: by "
+                     "default half of the machine's memory",
+                     raise("ulimit -v unlimited", "as unlimited", "LimitAS=infinity", "")});
+}
+
 Finding check_file_size(const Machine &machine) {
-  Finding finding{"file-size", Level::ok, "no limit", "", {}};
-  finding.why =
-      "HOST, a device of the host backend and each spill file are one file each, in memory or on "
-      "disk; none can be larger than this";
-  const uint64_t limit = machine.limits.file_size;
-  if (limit == no_limit) return finding;
-  finding.level = by_default_device(machine, limit);
-  finding.found = format_bytes(limit);
-  finding.change =
-      raise("ulimit -f unlimited", "fsize unlimited", "LimitFSIZE=infinity", "fsize=-1");
-  return finding;
+  return check_size(
+      machine, machine.limits.file_size,
+      {"file-size", Level::ok, "",
+       "HOST, a device of the host backend and each spill file are one file each, in memory or on "
+       "disk; none can be larger than this",
+       raise("ulimit -f unlimited", "fsize unlimited", "LimitFSIZE=infinity", "fsize=-1")});
 }
 
 Finding check_open_files(const Machine &machine) {
