@@ -42,7 +42,8 @@ void list_left(pool::Context &context, std::vector<Left> *all) {
   const Log &log = context.log();
   (void)context.try_any_pool([all, &log](pool::Pool &pool) {
     PoolLock &lock = pool.engine().sync().lock;
-    StackedText &text = all->emplace_back(log, StackedText{}).text;
+    all->push_back({log, {}});
+    StackedText &text = all->back().text;
     text += "pool" + std::string(QuotedName(pool.name()).c_str()) + " was not destroyed";
     if (!lock.free_now()) return false;
     const PoolLock::Quiet quiet;
@@ -52,7 +53,8 @@ void list_left(pool::Context &context, std::vector<Left> *all) {
     }
     return false;
   });
-  all->emplace_back(log, StackedText{}).text += "a context was not destroyed";
+  all->push_back({log, {}});
+  all->back().text += "a context was not destroyed";
 }
 
 /// Logs each line of the text at WARNING.
