@@ -3,6 +3,7 @@
 // weir/buffer.h: buffers and their bytes.
 
 #include "api/src/guard.hpp"
+#include "core/pool/taped_calls.hpp"
 
 #include <cstdio>
 #include <vector>
@@ -43,7 +44,10 @@ Status create_buffer(weir_pool handle, const weir_buffer_desc *given, const void
       return fail(WEIR_ERROR_INVALID_HANDLE, "the client is of another pool");
     client = object->id;
   }
-  return pool->engine().maker().create_buffer(desc, client, pool->stack_from(caller), out);
+  WEIR_TRY(pool->engine().maker().create_buffer(desc, client, pool->stack_from(caller), out));
+  if (weir::Tape *const tape = pool->engine().tap.tape(); tape != nullptr)
+    weir::pool::taped::tell_buffer(*pool, *tape, *out, desc, client);
+  return {};
 }
 
 Status place_buffers(weir_pool handle, const weir_buffer_desc *const *descs, size_t count,
@@ -81,7 +85,11 @@ weir_result weir_buffer_place(weir_pool pool, const weir_buffer_desc *const *des
 }
 
 weir_result weir_buffer_destroy(weir_pool pool, weir_buffer buffer) {
-  return with_engine(pool, [&](Engine &engine) { return engine.maker().destroy_buffer(buffer); });
+  return with_engine(pool, [&](Engine &engine) {
+    if (weir::Tape *const tape = engine.tap.tape(); tape != nullptr)
+      weir::pool::taped::tell_end(*reinterpret_cast<Pool *>(pool), *tape, buffer);
+    return engine.maker().destroy_buffer(buffer);
+  });
 }
 
 weir_result weir_buffer_info_get(weir_pool pool, weir_buffer buffer, uint64_t offset,
@@ -128,7 +136,12 @@ weir_result weir_discard(weir_pool pool, weir_buffer buffer, uint64_t offset, ui
 }
 
 weir_result weir_buffer_set_name(weir_pool pool, weir_buffer buffer, const char *name) {
-  return with_engine(pool, [&](Engine &engine) { return engine.maker().set_name(buffer, name); });
+  return with_engine(pool, [&](Engine &engine) -> Status {
+    WEIR_TRY(engine.maker().set_name(buffer, name));
+    if (weir::Tape *const tape = engine.tap.tape(); tape != nullptr)
+      weir::pool::taped::tell_name(*reinterpret_cast<Pool *>(pool), *tape, buffer, name);
+    return {};
+  });
 }
 
 weir_result weir_buffer_name(weir_pool pool, weir_buffer buffer, char *text, size_t capacity,

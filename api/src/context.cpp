@@ -115,6 +115,7 @@ Status create(const weir_context_desc *given, weir_context *out) {
   WEIR_TRY(context->start(desc, host ? weir_host_backend_query : nullptr,
                           folder.empty() ? nullptr : folder.c_str()));
   add_context(context.get());
+  context->tracer().start_wished();
   *out = reinterpret_cast<weir_context>(context.release());
   return {};
 }
@@ -219,6 +220,7 @@ weir_result weir_context_destroy(weir_context context) {
     weir::pool::Context *object = nullptr;
     WEIR_TRY(get(context, &object));
     WEIR_TRY(object->may_end());
+    object->tracer().finish();
     object->die();
     weir::api::remove_context(object);
     delete object;

@@ -3,6 +3,7 @@
 // weir/lease.h: names of operations, acquire, release, asynchronous requests, prefetch, announce.
 
 #include "api/src/guard.hpp"
+#include "core/pool/taped_calls.hpp"
 
 #include <cstring>
 #include <memory>
@@ -119,10 +120,13 @@ weir_result weir_acquire(weir_pool pool, weir_stream stream, weir_use *uses, siz
     if (uses == nullptr || lease == nullptr) {
       return fail(WEIR_ERROR_INVALID_ARGUMENT, "%s is NULL", uses == nullptr ? "uses" : "lease");
     }
-    if (options == nullptr)
+    weir::Tape *const tape = object->engine().tap.tape();
+    if (options == nullptr && tape == nullptr)
       return object->engine().acquire(*queue, uses, count, usual_options, lease);
     weir::page::AcquireOptions own;
     WEIR_TRY(read_options(*object, options, &own));
+    if (tape != nullptr) [[unlikely]]
+      return weir::pool::taped::acquire(*object, *tape, *queue, uses, count, own, lease);
     return object->engine().acquire(*queue, uses, count, own, lease);
   });
 }
@@ -135,6 +139,8 @@ weir_result weir_release(weir_lease lease, weir_stream stream) {
     Pool *pool = context->pool(static_cast<uint32_t>(reinterpret_cast<uint64_t>(lease) >> 52));
     if (pool == nullptr)
       return fail(WEIR_ERROR_INVALID_HANDLE, "%p is no lease", static_cast<void *>(lease));
+    if (weir::Tape *const tape = pool->engine().tap.tape(); tape != nullptr) [[unlikely]]
+      return weir::pool::taped::release(*pool, *tape, lease, *queue);
     return pool->engine().release(lease, *queue);
   });
 }

@@ -48,6 +48,7 @@ Status create_pool(weir_context handle, const weir_pool_desc *given, weir_pool *
     return status;
   }
   context->set_pool(id, pool.get());
+  context->tracer().add(*pool);
   *out = reinterpret_cast<weir_pool>(pool.release());
   return {};
 }
@@ -70,6 +71,7 @@ Status destroy_pool(weir_pool handle) {
   tell_what_is_left(*pool);
   Context &context = pool->context();
   const uint32_t id = pool->id();
+  context.tracer().remove(*pool);
   context.hide_pool(id);
   delete pool;
   context.remove_pool(id);

@@ -132,6 +132,7 @@ Status Acquirer::look(Releasable &lock, Drive &drive, bool *ready) {
   WEIR_TRY(claims_.check_conflicts(plan));
   if (claims_.scan_all(plan)) {  // a drain or fill of Weir's own: it ends by itself
     if (plan.terms.quiet) return Status(WEIR_ERROR_WOULD_BLOCK);
+    const WaitScope waits(Wait::conflict, plan.device->evictions.last_round());
     env_.sync.changed.wait(lock);
     return {};
   }
@@ -164,6 +165,7 @@ Status Acquirer::admitted(Releasable &lock, Drive &drive, bool *may) {
   }
   *may = answer == Answer::go;
   if (*may) return {};
+  const WaitScope waits(Wait::room);
   Status waited =
       env_.sync.await_change(lock, drive.options.cancelled, *env_.config.clock,
                              answer == Answer::wait_for_leases ? drive.deadline : UINT64_MAX);
@@ -253,6 +255,7 @@ Status Acquirer::wait_for_leases(Releasable &lock, Drive &drive, move::Plan &stu
     return {};
   }
   const uint64_t start = env_.now_ns();
+  const WaitScope waits(Wait::room);
   Status waited =
       env_.sync.await_change(lock, drive.options.cancelled, *env_.config.clock, drive.deadline);
   env_.events.tell(What::waited, env_.now_ns() - start);
@@ -386,6 +389,7 @@ Status Acquirer::acquire(Stream &stream, weir_use *uses, size_t count,
     if_memory([&]() WEIR_HELD { others_.prefetcher.note_acquire(*state, nullptr); });
     return {};
   }
+  const WaitCall call(env_.sync.tap.waits());
   // A small set's lists lie on the stack. They keep their memory from try to try, so a set that waits takes no more of it.
   std::array<std::byte, 4096> room;
   std::pmr::monotonic_buffer_resource scratch(room.data(), room.size(), env_.memory);

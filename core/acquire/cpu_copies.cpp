@@ -5,6 +5,7 @@
 #include "core/acquire/cpu_copies.hpp"
 
 #include "core/acquire/claims.hpp"
+#include "core/move/move_notes.hpp"
 
 #include "core/codec/checksum.hpp"
 
@@ -38,8 +39,10 @@ Status CpuCopies::settle_page(Releasable &lock, Region &region, uint32_t page) {
       if (coming && !env_.streams.passed(coming)) ready = coming;
     }
     if (pages_.note_waiter(region, page) || region.pages[page].sinking) {
+      const WaitScope waits(Wait::conflict);
       others_.demoter.await_change(lock);
     } else if (ready) {
+      const WaitScope waits(Wait::copy);
       WEIR_TRY(lock.unlocked([&] { return env_.streams.wait(ready, UINT64_MAX); }));
     } else {
       return {};
@@ -332,12 +335,15 @@ Status CpuCopies::read_below(Releasable &lock, Region &region, uint32_t page, ui
     const uint64_t checksum = page_.tiers.checksum(region.pages[page]);
     const uint32_t bit = parts.front().bit();
     pages_.mark_busy(region, page, home);
+    const uint64_t began_ns = move::move_begins(env_);
     const Status status = lock.unlocked(
         [&] { return tier::read_parts(page_.cold, parts, checksum, begin, end, out); });
     pages_.unmark_busy(region, page, home);
     env_.sync.changed.notify_all();
     if (status) {
       env_.events.tell({What::raised, 0, Event::nowhere, region.id, page, end - begin});
+      move::MoveNotes(env_, notes::Move::demand)
+          .add(region, page, end - begin, bit, page::host_bit, {began_ns, steady_ns()});
       return {};
     }
     if (status.code() != WEIR_ERROR_CORRUPT) return status;

@@ -82,6 +82,7 @@ Status Gatherer::make_room(Releasable &lock, PoolDevice &device, const Wanted &w
   if (victims.empty()) device.policy->choose(wanted, &victims);
   if (!victims.empty()) {
     Status why;
+    const WaitScope waits(Wait::eviction);
     if (evictor_.evict(lock, device, victims, false, &why, &early) != 0) {
       *barren = 0;
       if (!quiet) {
@@ -102,6 +103,7 @@ Status Gatherer::make_room(Releasable &lock, PoolDevice &device, const Wanted &w
   // Somebody's drain or fill ends soon, whatever other leases do; and so does a prefetch that holds granules, which itself
   // waits for no other.
   if (device.in_flight != 0 || (device.gathering != 0 && !quiet)) {
+    const WaitScope waits(Wait::eviction, device.evictions.last_round());
     env_.sync.changed.wait(lock);
     return {};
   }

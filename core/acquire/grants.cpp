@@ -44,7 +44,10 @@ void Grants::await_copies(Releasable &lock, const move::Plan &plan) {
     return item.writes() && std::any_of(pages + item.first, pages + item.last + 1,
                                         [](const Page &page) { return page.busy() != 0; });
   };
-  while (std::any_of(plan.items.begin(), plan.items.end(), busy)) env_.sync.changed.wait(lock);
+  while (std::any_of(plan.items.begin(), plan.items.end(), busy)) {
+    const WaitScope waits(Wait::conflict);
+    env_.sync.changed.wait(lock);
+  }
 }
 
 std::pmr::vector<uint32_t> Grants::versions(const move::Plan &plan) {

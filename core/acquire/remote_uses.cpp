@@ -89,6 +89,7 @@ Status RemoteUses::divide(Releasable &lock, move::Plan &plan) {
                    remote.asked.begin() + static_cast<ptrdiff_t>(end));
     }
     if (busy) {
+      const WaitScope waits(Wait::conflict);
       env_.sync.changed.wait(lock);
       continue;
     }
@@ -107,6 +108,7 @@ Status RemoteUses::divide(Releasable &lock, move::Plan &plan) {
       busy = claims_.scan_pages(*part) || busy;
     }
     if (!busy) return {};
+    const WaitScope waits(Wait::conflict);
     env_.sync.changed.wait(lock);
   }
 }

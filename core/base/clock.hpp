@@ -13,13 +13,16 @@
 
 namespace weir {
 
+/// Of the system, whatever a test has put in a pool's clock's place: for what is measured, never for what decides.
+inline uint64_t steady_ns() noexcept {
+  const std::chrono::nanoseconds now = std::chrono::steady_clock::now().time_since_epoch();
+  return static_cast<uint64_t>(now.count());
+}
+
 class Clock {
  public:
   virtual ~Clock() = default;
-  virtual uint64_t now_ns() const noexcept {
-    const std::chrono::nanoseconds now = std::chrono::steady_clock::now().time_since_epoch();
-    return static_cast<uint64_t>(now.count());
-  }
+  virtual uint64_t now_ns() const noexcept { return steady_ns(); }
   /// What the calling thread has used of a CPU.
   virtual uint64_t thread_cpu_ns() const noexcept {
     timespec used{};

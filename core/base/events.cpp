@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Events are counted by the table of effects, and put into the rings that listen.
+// Events are counted by the table of effects, and passed on to who listens.
 
 #include "core/base/events.hpp"
 
@@ -22,10 +22,10 @@ constexpr std::array<uint8_t, kinds + 1> first_effects() noexcept {
 }
 constexpr std::array<uint8_t, kinds + 1> first_effect = first_effects();
 
-/// What only listeners are told counts nothing.
+/// What only listeners are told counts nothing; it comes last.
 constexpr bool each_has_an_effect() noexcept {
   for (size_t kind = 0; kind < kinds; ++kind)
-    if (first_effect[kind] == first_effect[kind + 1] && kind != static_cast<size_t>(What::trust))
+    if (first_effect[kind] == first_effect[kind + 1] && kind < static_cast<size_t>(What::trust))
       return false;
   return first_effect[kinds] == effects.size() &&
          std::is_sorted(effects.begin(), effects.end(),
@@ -65,25 +65,26 @@ bool EventRing::take(Event *event) noexcept {
   return true;
 }
 
-bool Events::listen(EventRing *ring) noexcept {
-  const auto free = std::find(rings_.begin(), rings_.end(), nullptr);
-  if (free == rings_.end()) return false;
-  *free = ring;
-  listening_ |= ring->mask();
+bool Events::listen(EventListener *listener) noexcept {
+  const auto free = std::find(listeners_.begin(), listeners_.end(), nullptr);
+  if (free == listeners_.end()) return false;
+  *free = listener;
+  listening_ |= listener->mask();
   return true;
 }
 
-void Events::ignore(const EventRing *ring) noexcept {
+void Events::ignore(const EventListener *listener) noexcept {
   listening_ = 0;
-  for (EventRing *&each : rings_) {
-    if (each == ring) each = nullptr;
+  for (EventListener *&each : listeners_) {
+    if (each == listener) each = nullptr;
     if (each != nullptr) listening_ |= each->mask();
   }
 }
 
 void Events::pass_on(const Event &event) noexcept {
-  for (EventRing *each : rings_) {
-    if (each != nullptr && (each->mask() & EventRing::bit_of(event.what)) != 0) each->put(event);
+  for (EventListener *each : listeners_) {
+    if (each != nullptr && (each->mask() & EventListener::bit_of(event.what)) != 0)
+      each->put(event);
   }
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Events: what happened in a pool, told once by whoever did it, under the pool's lock. The pool's counters are made of events by the
-// table `effects`; rings get those that they ask for. No decision reads an event or a counter: what decides is state (Gauges).
+// table `effects`; listeners get those that they ask for. No decision reads an event or a counter: what decides is state (Gauges).
 //
-// Telling allocates nothing and calls nobody. Where no ring listens it costs the counters and one load. Hits of the hit path are no
+// Telling allocates nothing. Where nobody listens it costs the counters and one load. Hits of the hit path are no
 // events: they are counted by stream (lease/lease.hpp) and added when somebody asks.
 #pragma once
 
@@ -75,6 +75,7 @@ enum class What : uint8_t {
   plan_made,   ///< at operation `amount` of the device's, with `more` bytes to plan with
   plan_ended,  ///< `how`: a PlanEnd; after `amount` operations; `more`: the number that decided
   trust,  ///< `how` 1: granted, 0: lost; `amount` operations of a million were lost, `more` uses were not when foreseen
+  device_lost,  ///< `place`, with `amount` bytes that were nowhere else
   count
 };
 
@@ -188,36 +189,51 @@ inline constexpr std::array effects{
 /// Adds what the event's effects say.
 void count(const Event &event, Counters *counters) noexcept;
 
-/// What one listener has been told and has not taken yet. One thread takes; an event that finds the ring full is lost, and counted.
-class EventRing {
+/// Who is told of events whose bits are in his mask (bit_of), under the pool's lock: he takes no other, and waits for nothing.
+class EventListener {
  public:
-  /// Of events whose bits are in `mask` (bit_of); `capacity`: a power of two. Throws std::bad_alloc.
-  EventRing(uint32_t mask, size_t capacity, std::pmr::memory_resource *memory)
-      : mask_(mask), ring_(capacity, memory) {}
+  explicit EventListener(uint64_t mask) noexcept : mask_(mask) {}
 
-  static constexpr uint32_t bit_of(What what) noexcept { return 1U << static_cast<uint32_t>(what); }
-  static constexpr uint32_t all = ~0U;
+  static constexpr uint64_t bit_of(What what) noexcept {
+    return uint64_t{1} << static_cast<uint32_t>(what);
+  }
+  static constexpr uint64_t all = UINT64_MAX;
 
-  uint32_t mask() const noexcept { return mask_; }
+  uint64_t mask() const noexcept { return mask_; }
+  virtual void put(const Event &event) noexcept = 0;
+
+ protected:
+  ~EventListener() = default;
+
+ private:
+  const uint64_t mask_;
+};
+static_assert(static_cast<size_t>(What::count) <= 64);
+
+/// What one listener has been told and has not taken yet. One thread takes; an event that finds the ring full is lost, and counted.
+class EventRing final : public EventListener {
+ public:
+  /// `capacity`: a power of two. Throws std::bad_alloc.
+  EventRing(uint64_t mask, size_t capacity, std::pmr::memory_resource *memory)
+      : EventListener(mask), ring_(capacity, memory) {}
+
   bool take(Event *event) noexcept;
   uint64_t lost() const noexcept { return lost_.load(std::memory_order_relaxed); }
 
   /// One thread at a time, which the pool's lock sees to.
-  void put(const Event &event) noexcept;
+  void put(const Event &event) noexcept override;
 
  private:
-  const uint32_t mask_;
   std::pmr::vector<Event> ring_;
   std::atomic<size_t> written_{0}, taken_{0};
   std::atomic<uint64_t> lost_{0};
 };
-static_assert(static_cast<size_t>(What::count) <= 32);
 
 class Events {
  public:
   void tell(const Event &event) noexcept WEIR_HELD {
     count(event, &counters_);
-    if ((listening_ & EventRing::bit_of(event.what)) != 0) pass_on(event);
+    if ((listening_ & EventListener::bit_of(event.what)) != 0) pass_on(event);
   }
   void tell(PlanEnd why, uint8_t place, uint64_t lasted, uint64_t decided) noexcept WEIR_HELD {
     tell(Event{What::plan_ended, static_cast<uint8_t>(why), place, UINT32_MAX, 0, lasted, decided});
@@ -228,16 +244,16 @@ class Events {
 
   const Counters &counters() const noexcept WEIR_HELD { return counters_; }
 
-  /// The ring is told from now on, until it is taken off. False: there are as many as can be.
-  bool listen(EventRing *ring) noexcept WEIR_HELD;
-  void ignore(const EventRing *ring) noexcept WEIR_HELD;
+  /// It is told from now on, until it is taken off. False: there are as many as can be.
+  bool listen(EventListener *listener) noexcept WEIR_HELD;
+  void ignore(const EventListener *listener) noexcept WEIR_HELD;
 
  private:
   void pass_on(const Event &event) noexcept;
 
   Counters counters_;
-  uint32_t listening_ = 0;  ///< to which events some ring listens, as bits
-  std::array<EventRing *, 4> rings_{};
+  uint64_t listening_ = 0;  ///< to which events somebody listens, as bits
+  std::array<EventListener *, 4> listeners_{};
 };
 
 /// Sums that decisions are made by; they would be kept if nothing was counted.

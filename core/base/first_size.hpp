@@ -43,6 +43,7 @@ WEIR_FIRST_SIZE(weir_compressed_info, 552);
 WEIR_FIRST_SIZE(weir_arena_desc, 24);
 WEIR_FIRST_SIZE(weir_arena_stats, 56);
 WEIR_FIRST_SIZE(weir_arena_report, 2120);
+WEIR_FIRST_SIZE(weir_trace_desc, 24);
 
 #undef WEIR_FIRST_SIZE
 

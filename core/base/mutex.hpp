@@ -7,6 +7,8 @@
 // violation, so a deadlock shows as a stack, not as a hang.
 //
 //   process   the list of the process's contexts, while one of them is looked at or goes
+//   trace_turn  held while traces of a context start and stop, and its pools come and go
+//   trace     of what traces write, and their thread, which looks at pools
 //   call      held through a call that uses the pool, and by which calls take turns: the clients and requests of a Pool, its
 //             devices, its loss callback, its Defragmenter's settings; one asynchronous request; a context's look at its pools
 //   upkeep    held for work beside the calls, which uses the pool: threads of Weir's own are started and ended (Workers,
@@ -38,12 +40,14 @@ namespace weir {
 
 enum class Rank : uint8_t {
   process = 0,
-  call = 1,
-  upkeep = 2,
-  pool = 3,
-  transfer = 4,
-  mapping = 5,
-  leaf = 6
+  trace_turn = 1,
+  trace = 2,
+  call = 3,
+  upkeep = 4,
+  pool = 5,
+  transfer = 6,
+  mapping = 7,
+  leaf = 8
 };
 
 namespace rank_check {

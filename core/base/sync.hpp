@@ -7,6 +7,7 @@
 #include "core/base/pool_lock.hpp"
 #include "core/base/seq_points.hpp"
 #include "core/base/status.hpp"
+#include "core/base/tap.hpp"
 
 #include <atomic>
 
@@ -38,6 +39,7 @@ struct Sync {
   PoolSignal &changed;  ///< whatever somebody may wait for
   Wakes &wakes;
   const SeqPoints &points;
+  Tap &tap;  ///< where others listen
 };
 
 inline Status Sync::await_change(Releasable &held, const std::atomic<bool> *cancelled,

@@ -6,6 +6,7 @@
 #include "core/codec/checksum.hpp"
 #include "core/codec/narrow.hpp"
 #include "core/move/demoter.hpp"
+#include "core/move/move_notes.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -205,6 +206,8 @@ uint64_t Demoter::settle(Move &move) noexcept {
   if (attached && move.valid && !move.failed && move.into != nullptr) {
     const uint32_t into = move.into->place.bit();
     env_.events.tell({What::sunk, 0, Event::nowhere, region.id, move.page, move.used});
+    MoveNotes(env_, notes::Move::background)
+        .add(region, move.page, move.used, from, into, {move.began_ns, steady_ns()});
     if (move.from_host) region.codec.quick = move.plan;  // else nothing was learnt
     cold_.set_checksum(move.chain, move.checksum);
     tiers_.publish(region, move.page, move.chain, into);

@@ -4,6 +4,7 @@
 
 #include "core/move/demoter.hpp"
 
+#include "core/move/move_notes.hpp"
 #include "core/move/recompressor.hpp"
 
 #include <algorithm>
@@ -34,6 +35,7 @@ void Demoter::begin(Region &region, uint32_t page, bool from_host) {
   const uint32_t parts = cold_.parts_of(used);
   while (ios_.size() < ios_used_ + parts) ios_.emplace_back();
   Move &move = moves_.emplace_back(*this);
+  move.began_ns = move_begins(env_);
   try {
     move.chain = from_host ? cold_.take_chain(used) : copies.lower;
   } catch (...) {

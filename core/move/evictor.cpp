@@ -6,6 +6,7 @@
 
 #include "core/codec/checksum.hpp"
 #include "core/move/lender.hpp"
+#include "core/move/move_notes.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -129,31 +130,6 @@ void Evictor::unplace_victim(Victim &victim) noexcept {
   victim.to.chain = tier::ColdTiers::none;
 }
 
-bool Evictor::is_dirty(const PoolDevice &device, const PageRef &ref) const noexcept {
-  Region *region = page_.regions.find(ref.region, ref.generation);
-  const Residence *here = region != nullptr ? region->on(device.place) : nullptr;
-  return here != nullptr && here->pages[ref.page].state() == PageState::resident &&
-         region->pages[ref.page].latest() == device.bit() && !region->idle(ref.page) &&
-         !region->is.secret && !device.integrated;
-}
-
-bool Evictor::may_clean(const PoolDevice &device, const PageRef &ref) const noexcept {
-  if (!is_dirty(device, ref) || others_.host_room.is_short()) return false;
-  Region &region = page_.regions.at(ref.region);
-  const uint64_t bytes = tier::HostStore::rounded(region.shape.used_bytes(ref.page));
-  const bool room = region.host.registered != nullptr ||
-                    (page_.tiers.host().room() >= bytes &&
-                     page_.accounts.quota(region.owner.client, Accounts::host).room() >= bytes);
-  if (!room) return false;
-  bool ended = false;
-  if_memory([&]() WEIR_HELD {
-    std::pmr::vector<Stamp> fences(env_.memory);
-    lease_.history.collect(region, ref.page, &fences);
-    ended = std::ranges::all_of(fences, [this](Stamp stamp) { return env_.streams.passed(stamp); });
-  });
-  return ended;
-}
-
 void Evictor::claim_victims(Releasable &lock, const Drain &drain,
                             const std::pmr::vector<PageRef> &pages,
                             std::pmr::vector<Victim> *victims, Status *why) {
@@ -200,18 +176,13 @@ uint64_t Evictor::evict(Releasable &lock, PoolDevice &device,
   return drain.freed;
 }
 
-uint64_t Evictor::clean(Releasable &lock, PoolDevice &device,
-                        const std::pmr::vector<PageRef> &pages) {
-  Drain drain{
-      .device = device, .background = true, .wait_ns = idle_.patience(device), .stay = true};
-  Status why;  // what can't be copied now leaves with a copy when it has to
-  run(lock, drain, pages, &why, nullptr);
-  return drain.cleaned;
-}
-
 void Evictor::run(Releasable &lock, Drain &drain, const std::pmr::vector<PageRef> &pages,
                   Status *why, Awaiting *early) {
   PoolDevice &device = drain.device;
+  const uint64_t round = env_.sync.tap.next_round();
+  device.evictions.begin_round(round);
+  WaitScope::because_of(round);
+  notes::Round told(env_.sync.tap, env_.config.pool_id, device.device.id, round);
   std::pmr::vector<Victim> victims(env_.memory);
   try {
     victims.reserve(pages.size());
@@ -250,6 +221,7 @@ void Evictor::run(Releasable &lock, Drain &drain, const std::pmr::vector<PageRef
       }
     }
   });
+  told.tell(drain.freed, victims.size(), drain.background);
   env_.sync.changed.notify_all();
   // What has come to HOST can be demoted only now.
   if (others_.host_room.is_short()) env_.sync.wakes.host_room.notify_all();
@@ -312,6 +284,7 @@ void Evictor::start_victim(Drain &drain, transfer::Copier &copier, Victim &victi
     status = env_.streams.wait(stamp, drain.wait_ns);
     if (!status) break;
   }
+  if (victim.copy) victim.times.began_ns = move_begins(env_);
   if (status && victim.loan.to != nullptr) {
     const Status opened = lender_.open(victim.loan, victim.bytes);
     victim.loan.lost = opened.code() == WEIR_ERROR_DEVICE_LOST;
@@ -361,6 +334,7 @@ void Evictor::land_victim(Drain &drain, Victim &victim) {
     victim.safe = status.ok();
     drain.note(status);
   }
+  if (victim.times.began_ns != 0) victim.times.landed_ns = steady_ns();
   if (victim.loan.to != nullptr && !victim.safe) lender_.close(victim.loan, victim.bytes);
 }
 
@@ -373,8 +347,9 @@ void Evictor::finish_victims(Drain &drain, std::span<Victim> victims) {
   unmap_victims(drain, victims);
   for ([[maybe_unused]] const Victim &victim : victims) env_.sync.points.at("evict.unmapped");
   const Locked lock(env_.sync.lock);
+  MoveNotes moves(env_, drain.background ? notes::Move::background : notes::Move::demand);
   for (Victim &victim : victims) {
-    settle_victim(drain, victim);
+    settle_victim(drain, victim, &moves);
     drain.untold += victim.bytes;
   }
   if (drain.untold < Drain::worth_telling) return;
@@ -383,6 +358,7 @@ void Evictor::finish_victims(Drain &drain, std::span<Victim> victims) {
 }
 
 void Evictor::unmap_victims(Drain &drain, std::span<Victim> victims) {
+  const WaitScope waits(Wait::mapping);
   page::DeviceMemory &memory = drain.device.memory;
   const auto leaves = [](const Victim &victim) { return victim.out; };
   while (!victims.empty()) {
@@ -445,7 +421,7 @@ void Evictor::settle_place(Victim &victim) noexcept {
   if (victim.to.slot) page_.tiers.note(region, victim.page, page::host_bit);
 }
 
-void Evictor::settle_victim(Drain &drain, Victim &victim) noexcept {
+void Evictor::settle_victim(Drain &drain, Victim &victim, MoveNotes *moves) noexcept {
   PoolDevice &device = drain.device;
   Region &region = *victim.region;
   const DevicePage &state = region.on(device.place)->pages[victim.page];
@@ -461,9 +437,15 @@ void Evictor::settle_victim(Drain &drain, Victim &victim) noexcept {
   if (victim.loan.lost) others_.losses.note(*victim.loan.to, Status(WEIR_ERROR_DEVICE_LOST));
   if (victim.loan.to != nullptr && victim.loan.to->lost()) victim.safe = false;
   victim.loan.arrived = victim.safe && victim.loan.to != nullptr;
+  const uint32_t goal = victim.loan.arrived ? victim.loan.to->bit()
+                        : victim.straight   ? victim.to.bit
+                                            : page::host_bit;
   if (victim.loan.arrived) lender_.settle(victim, true);
   if (victim.copy && (victim.safe || victim.wiped) && !region.idle(victim.page)) {
     settle_place(victim);
+    if (victim.safe)
+      moves->add(region, victim.page, victim.used, device.bit(), goal,
+                 {victim.times.began_ns, victim.times.landed_ns});
     if (victim.stays) drain.cleaned += victim.used;
     const int how = (victim.cached ? Event::cached : 0) | (drain.background ? Event::ahead : 0) |
                     (victim.stays ? Event::planned : 0);

@@ -18,6 +18,7 @@
 namespace weir::move {
 
 class Lender;
+class MoveNotes;
 
 class Evictor {
  public:
@@ -108,7 +109,7 @@ class Evictor {
   // ---- ends, under the lock ----
   /// Whether a page whose copy has ended leaves the device, or stays there after all.
   static void decide_victim(const PoolDevice &device, Victim &victim) noexcept;
-  void settle_victim(Drain &drain, Victim &victim) noexcept WEIR_HELD;
+  void settle_victim(Drain &drain, Victim &victim, MoveNotes *moves) noexcept WEIR_HELD;
   /// The page's bytes have come to where place_victim() meant them to.
   void settle_place(Victim &victim) noexcept WEIR_HELD;
 

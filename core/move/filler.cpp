@@ -5,6 +5,7 @@
 #include "core/move/filler.hpp"
 
 #include "core/codec/checksum.hpp"
+#include "core/move/move_notes.hpp"
 
 #include <array>
 
@@ -128,6 +129,7 @@ void Filler::mark_zeroing(Plan &plan, const PlanItem &item) noexcept {
 /// Outside the lock: gives the plan's page `first` its memory, and as many after it as lie side by side, up to *longest. That
 /// doubles, so that the first copy begins after one page is mapped, and most pages come by few calls.
 Status Filler::map_pages(Plan &plan, size_t first, uint32_t *longest) {
+  const WaitScope waits(Wait::mapping);
   PoolDevice &device = *plan.device;
   PlanPage &page = plan.pages[first];
   WEIR_TRY(device.memory.granules().materialize(*page.memory.record));
@@ -251,6 +253,7 @@ Status Filler::fill(Plan &plan) {
     return copier.mark(&plan.fill.ready);
   };
   env_.sync.points.at("fill");
+  plan.fill.began_ns = move_begins(env_);
   const Status status = run();
   if (status) return {};
   const KeepError keep;
@@ -295,6 +298,9 @@ void Filler::tell_filled(const Plan &plan, const PlanPage &page, uint8_t how) no
 void Filler::settle(Plan &plan, bool filled) noexcept {
   PoolDevice &device = *plan.device;
   carriage_.settle(plan, filled);
+  MoveNotes moves(env_, plan.terms.planned ? notes::Move::plan
+                        : plan.terms.quiet ? notes::Move::prefetch
+                                           : notes::Move::demand);
   for (PlanPage &page : plan.pages) {
     if (page.zeroing) pages_.unmark_busy(*page.region, page.page, device);
     page.zeroing = false;
@@ -304,6 +310,9 @@ void Filler::settle(Plan &plan, bool filled) noexcept {
     if (page.source.corrupt && !region.idle(page.page))
       env_.events.tell({What::corrupt, 0, Event::nowhere, region.id, page.page});
     if (filled) {
+      if (page.source.bit != 0 || page.zero.content)
+        moves.add(region, page.page, page.used, page.source.bit, device.bit(),
+                  {plan.fill.began_ns, 0, plan.fill.ready});
       settle_filled(plan, page);
     } else {
       settle_unfilled(plan, page);

@@ -42,15 +42,18 @@ Status HostRoom::take(Releasable &lock, uint32_t client, uint32_t node, uint64_t
       if (!cold_.any()) return why;
     }
     if (growing_) {
+      const WaitScope waits(Wait::mapping);
       env_.sync.changed.wait(lock);
       continue;
     }
     if (!dropped && within && tiers_.drop_redundant(page::host_bit, bytes, UINT32_MAX)) continue;
     dropped = true;
     if (const auto busy = tiers_.retired(false)) {
+      const WaitScope waits(Wait::copy);
       WEIR_TRY(lock.unlocked([&] { return env_.streams.wait(busy->one(), UINT64_MAX); }));
       continue;
     }
+    const WaitScope waits(Wait::eviction);
     if (make_room(lock, client, bytes, within, stuck, &why)) continue;
     return why ? fail_full(client, bytes, within) : why;
   }
@@ -122,6 +125,7 @@ Status HostRoom::give_slot(Releasable &lock, Region &region, uint32_t page, uint
 
 Status HostRoom::grow(Releasable &lock, uint32_t node, uint64_t bytes) {
   HostStore &host = tiers_.host();
+  const WaitScope waits(Wait::mapping);
   if (growing_) {
     env_.sync.changed.wait(lock);
     return {};

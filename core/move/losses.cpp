@@ -71,6 +71,7 @@ void Losses::lose(PoolDevice &device) noexcept {
   pages_.close_at_home(device.place);  // buffers that are elsewhere find their way back
   device.count_loss(++generation_, lost_bytes);
   tell_peers();
+  env_.events.tell({What::device_lost, 0, device.place, UINT32_MAX, 0, lost_bytes});
   env_.sync.lock.note(WEIR_LOG_ERROR,
                       "device %u is lost, and with it %llu bytes that were nowhere else",
                       device.device.id, llu(lost_bytes));

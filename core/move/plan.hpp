@@ -148,6 +148,7 @@ struct Plan {
     std::pmr::vector<tier::LiftPart> parts;  ///< what comes from below HOST, in the order of pages
     std::pmr::vector<Stamp> before;          ///< what it must wait for
     Stamp ready;                             ///< its point after the fills
+    uint64_t began_ns = 0;                   ///< where a trace wants to know
   } fill;
   /// What comes from other devices (carriage.hpp).
   struct Haul {

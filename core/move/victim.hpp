@@ -68,6 +68,10 @@ struct Victim {
   } from;
   uint64_t bytes = 0, used = 0;
   Stamp copied;
+  /// Of its copy, where a trace wants to know.
+  struct Times {
+    uint64_t began_ns = 0, landed_ns = 0;
+  } times;
 };
 
 /// One round of evictions: what it has come to so far.

@@ -15,6 +15,9 @@ class EvictionClock {
   explicit EvictionClock(uint64_t budget) noexcept : unit_(std::max<uint64_t>(budget / 256, 1)) {}
 
   void count(uint64_t evicted) noexcept { total_ += evicted; }
+  /// A round of evictions begins, by its number (Tap::next_round).
+  void begin_round(uint64_t number) noexcept { last_round_ = number; }
+  uint64_t last_round() const noexcept { return last_round_; }
   uint64_t total() const noexcept { return total_; }
   uint32_t now() const noexcept { return static_cast<uint32_t>(total_ / unit_ % period) + 1; }
   /// Within the last `bytes` of evictions; 0 is never.
@@ -26,6 +29,7 @@ class EvictionClock {
  private:
   static constexpr uint32_t period = DevicePage::eviction_period - 1;
   uint64_t total_ = 0;
+  uint64_t last_round_ = 0;
   const uint64_t unit_;
 };
 

@@ -4,6 +4,7 @@
 
 #include "core/pool/background.hpp"
 
+#include "core/base/notes.hpp"
 #include "core/base/signals.hpp"
 
 #include <algorithm>
@@ -43,7 +44,9 @@ void Background::run(Lane &lane) {
   Locked lock(lock_);
   while (!lane.ending && !lock_.stopping()) {
     bool worked = false;
+    const notes::Stretch stretch(tap_, lane.task.name());
     if_memory([&]() WEIR_HELD { worked = lane.task.step(lock); });
+    if (worked) stretch.tell();
     if (worked || lane.ending || lock_.stopping()) continue;
     // It rests in any case: who only ever holds the lock leaves none for those whose work it waits for.
     constexpr uint64_t least_ns = 100'000;

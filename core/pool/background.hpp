@@ -8,6 +8,7 @@
 
 #include "core/base/mutex.hpp"
 #include "core/base/numa.hpp"
+#include "core/base/tap.hpp"
 #include "core/base/task.hpp"
 
 #include <list>
@@ -18,8 +19,9 @@ namespace weir::pool {
 
 class Background {
  public:
-  Background(PoolLock &lock, const numa::Nodes &nodes, std::pmr::memory_resource *memory)
-      : lock_(lock), nodes_(nodes), quiet_(lock), lanes_(memory) {}
+  Background(PoolLock &lock, const Tap &tap, const numa::Nodes &nodes,
+             std::pmr::memory_resource *memory)
+      : lock_(lock), tap_(tap), nodes_(nodes), quiet_(lock), lanes_(memory) {}
   ~Background() { stop(); }
 
   /// The task has a thread, near the node if that is known, until it is stopped or the pool is. `wake` ends its rests (nullptr:
@@ -39,6 +41,7 @@ class Background {
   void run(Lane &lane) WEIR_NOT_HELD;
 
   PoolLock &lock_;
+  const Tap &tap_;
   const numa::Nodes &nodes_;
   PoolSignal quiet_;  ///< of tasks that nobody wakes
   RankedMutex<Rank::upkeep> change_;

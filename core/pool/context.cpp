@@ -51,7 +51,8 @@ Context::Context(const weir_allocator &allocator, const Log &log)
       runtimes_(&memory_),
       places_(&memory_, log_),
       rehearsal_(&memory_),
-      streams_(&memory_, &ticks_) {}
+      streams_(&memory_, &ticks_),
+      watch_(*this) {}
 
 Status Context::start(const weir_context_desc &desc, weir_backend_query_fn built_in,
                       const char *search_folder) {
@@ -59,8 +60,8 @@ Status Context::start(const weir_context_desc &desc, weir_backend_query_fn built
   const char *stacks = secure_getenv("WEIR_STACKS");
   if ((desc.flags & WEIR_CONTEXT_STACKS) != 0 ||
       (stacks != nullptr && std::strcmp(stacks, "1") == 0))
-    stacks_ = make_owned<Stacks>(&memory_, &memory_);
-  if (const char *folder = secure_getenv("WEIR_OOM_DUMP")) oom_folder_ = folder;
+    watch_.stacks = make_owned<Stacks>(&memory_, &memory_);
+  if (const char *folder = secure_getenv("WEIR_OOM_DUMP")) watch_.oom_folder = folder;
   start_timeout_ns_ = desc.start_timeout_ns != 0 ? desc.start_timeout_ns : usual_start_ns;
   const char *options = desc.options;
   const char *environment = secure_getenv("WEIR_OPTIONS");

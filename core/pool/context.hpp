@@ -7,6 +7,7 @@
 #include "core/backend/stream.hpp"
 #include "core/base/mutex.hpp"
 #include "core/base/stacks.hpp"
+#include "core/pool/tracer.hpp"
 #include "core/tier/storage_store.hpp"
 #include "core/topology/places.hpp"
 #include "core/transfer/paths.hpp"
@@ -74,9 +75,10 @@ class Context {
   }
 
   /// Where a pool's first shortage is to be written down; "": nowhere (WEIR_OOM_DUMP).
-  const std::string &oom_folder() const noexcept { return oom_folder_; }
+  const std::string &oom_folder() const noexcept { return watch_.oom_folder; }
   /// nullptr: nobody has asked to know who makes what.
-  Stacks *stacks() const noexcept { return stacks_.get(); }
+  Stacks *stacks() const noexcept { return watch_.stacks.get(); }
+  Tracer &tracer() noexcept { return watch_.tracer; }
 
   std::atomic<uint32_t> user_streams{0};
   /// Of the pools made from now on: a test's say in their I/O, and the root of the files that tell the memory limits.
@@ -104,8 +106,6 @@ class Context {
 
   std::atomic<uint64_t> magic_{alive_magic};
   HostMemory memory_;
-  Owned<Stacks> stacks_;
-  std::string oom_folder_;
   Log log_;
   uint64_t start_timeout_ns_ = 0;
   Ticks ticks_;
@@ -115,6 +115,13 @@ class Context {
   backend::StreamTable streams_;
   std::array<std::atomic<Pool *>, max_pools> pools_{};
   RankedMutex<Rank::call> look_;  ///< held while others than a pool's own users look at pools
+  /// What the user has asked to see. Ends first: traces look at streams and pools.
+  struct Watch {
+    explicit Watch(Context &context) : tracer(context) {}
+    Owned<Stacks> stacks;
+    std::string oom_folder;
+    Tracer tracer;
+  } watch_;
 };
 
 }  // namespace weir::pool

@@ -21,7 +21,7 @@ Engine::Engine(std::pmr::memory_resource *memory, backend::StreamTable &streams,
       leases_(*this),
       movers_(env_, page_, lease_, pages_, services_, *this),
       services_(env_, page_, lease_, pages_, movers_, *this),
-      background_(lock_, config_.nodes, &memory_) {
+      background_(lock_, tap, config_.nodes, &memory_) {
   config_.pool_id = pool_id;
 }
 
@@ -34,7 +34,7 @@ Engine::PageOwners::PageOwners(Engine &engine, uint32_t pool_id)
       accounts(&engine.memory_),
       slabs(regions, accounts, &engine.memory_),
       doubts(&engine.memory_),
-      tiers(&engine.memory_, {regions, places, buffers, accounts, engine.gauges_}, cold,
+      tiers(&engine.memory_, {regions, places, buffers, accounts, engine.told_.gauges}, cold,
             engine.movers_.scrub_turns, engine.streams_, engine.ticks_),
       cold(&engine.memory_, accounts) {}
 
@@ -302,14 +302,14 @@ Status Engine::destroy_client(uint32_t id) {
 
 // ---- who listens ----
 
-Status Engine::listen(EventRing *ring) {
+Status Engine::listen(EventListener *listener) {
   const Locked lock(lock_);
-  return events_.listen(ring) ? Status() : fail(WEIR_ERROR_BUSY, "as many listen as can");
+  return told_.events.listen(listener) ? Status() : fail(WEIR_ERROR_BUSY, "as many listen as can");
 }
 
-void Engine::ignore(const EventRing *ring) {
+void Engine::ignore(const EventListener *listener) {
   const Locked lock(lock_);
-  events_.ignore(ring);
+  told_.events.ignore(listener);
 }
 
 // ---- who waits ----

@@ -107,13 +107,14 @@ class Engine final {
   Upkeep &upkeep() noexcept { return services_.upkeep; }
 
   // ---- the whole ----
-  /// The ring is told what happens from now on, until it is taken off. BUSY: as many listen as can.
-  Status listen(EventRing *ring);
-  void ignore(const EventRing *ring);
+  /// It is told what happens from now on, until it is taken off. BUSY: as many listen as can.
+  Status listen(EventListener *listener);
+  void ignore(const EventListener *listener);
   /// What its threads meet by.
   const Sync &sync() const noexcept { return env_.sync; }
 
   SeqPoints points;
+  Tap tap;
   /// As if the device had said that it is lost; for tests.
   void lose_device(uint8_t place);
   /// Waits until no page is on the move, and what weir_prefetch has asked for has been brought or refused; for tests.
@@ -235,15 +236,17 @@ class Engine final {
   PoolLock lock_;
   PoolSignal changed_{lock_};  ///< whatever somebody may wait for
   Wakes wakes_{lock_};
-  Events events_ WEIR_GUARDED;
-  Gauges gauges_ WEIR_GUARDED;
+  struct Told {
+    Events events WEIR_GUARDED;
+    Gauges gauges WEIR_GUARDED;
+  } told_;
 
   PageOwners pages_;
   LeaseOwners leases_;
-  const Env env_{&memory_, {lock_, changed_, wakes_, points},
-                 config_,  streams_,
-                 ticks_,   events_,
-                 gauges_,  movers_.scrub_turns};
+  const Env env_{&memory_,     {lock_, changed_, wakes_, points, tap},
+                 config_,      streams_,
+                 ticks_,       told_.events,
+                 told_.gauges, movers_.scrub_turns};
   const PageLayer page_{pages_.devices, pages_.regions,  pages_.places,
                         pages_.buffers, pages_.slabs,    pages_.tiers,
                         pages_.cold,    pages_.accounts, movers_.uses};

@@ -211,6 +211,11 @@ unsigned char *Inspector::compressed_blob(weir_buffer buffer, uint32_t page,
 
 // ---- walks ----
 
+uint32_t Inspector::device_at(uint8_t place) const {
+  const Locked lock(pool_.env.sync.lock);
+  return place < pool_.page.devices.size() ? pool_.page.devices[place]->device.id : UINT32_MAX;
+}
+
 void Inspector::for_each_device(const Visit<weir_pool_device_stats> &visit) const {
   const auto count = [this] {
     const Locked lock(pool_.env.sync.lock);

@@ -52,6 +52,8 @@ class Inspector {
   void stats(weir_pool_stats *out) const;
   /// Needs no lock: the codec is there from the start to the end, and counts by itself.
   void codec_stats(weir_codec_stats *stats) const noexcept;
+  /// Of the context, the device at that position; UINT32_MAX: there is none.
+  uint32_t device_at(uint8_t place) const;
   Status device_stats(uint32_t device_id, weir_pool_device_stats *stats) const;
   /// The peak counts from now on.
   Status reset_peak(uint32_t device_id) const;

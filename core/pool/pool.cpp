@@ -4,6 +4,7 @@
 
 #include "core/pool/pool.hpp"
 
+#include "core/pool/taped_calls.hpp"
 #include "core/pool/usable_bytes.hpp"
 
 #include "core/base/descriptor.hpp"
@@ -298,6 +299,9 @@ Status Pool::grant(Request &request, weir_lease *lease) {
   options.timeout_ns = request.timeout_ns;
   options.operation = request.operation;
   options.cancelled = &request.cancelled;
+  if (Tape *const tape = engine_.tap.tape(); tape != nullptr)
+    return taped::acquire(*this, *tape, *request.stream, request.uses, request.count, options,
+                          lease);
   return engine_.acquire(*request.stream, request.uses, request.count, options, lease);
 }
 

@@ -4,6 +4,7 @@
 
 #include "core/tier/lift.hpp"
 
+#include "core/base/waits.hpp"
 #include "core/codec/checksum.hpp"
 
 #include <algorithm>
@@ -50,6 +51,7 @@ Status Lift::finish(const LiftPart &part, StagingSlot **out) {
   Status status;
   if (stored) status = cold_.storage()->wait(&slot->io);
   if (status && part.blob != 0) {
+    const WaitScope waits(Wait::decode);
     const unsigned char *blob = stored ? slot->blob : cold_.compressed()->address(part.place);
     status = cold_.codec().decode(blob, part.blob, slot->pinned, part.bytes, urgency, part.secret);
   }

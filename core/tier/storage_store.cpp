@@ -4,6 +4,8 @@
 
 #include "core/tier/storage_store.hpp"
 
+#include "core/base/waits.hpp"
+
 #include <unistd.h>
 
 #include <algorithm>
@@ -171,6 +173,7 @@ Status StorageStore::overwrite(UnitSlot slot, uint64_t bytes) noexcept {
 }
 
 Status StorageStore::wait(StorageIo *io) noexcept {
+  const WaitScope waits(Wait::io);
   running_->queue->wait(io);
   if (io->error == 0) return {};
   return fail(WEIR_ERROR_IO, {.tier = WEIR_TIER_STORAGE, .asked = io->bytes, .native = io->error},

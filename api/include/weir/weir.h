@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * weir/weir.h - the whole public interface but the backend ABI. Read in this order: context, topology, pool,
- * buffer, lease; arena and codec stand alone.
+ * buffer, lease, observe; arena and codec stand alone.
  */
 #ifndef WEIR_WEIR_H
 #define WEIR_WEIR_H
@@ -12,6 +12,7 @@
 #include <weir/pool.h>
 #include <weir/buffer.h>
 #include <weir/lease.h>
+#include <weir/observe.h>
 #include <weir/arena.h>
 #include <weir/codec.h>
 

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * weir/observe.h - traces: what a context's pools do, written to a file while they do it. docs/observing.md has what can be seen of a
+ * program, and by which means.
+ */
+#ifndef WEIR_OBSERVE_H
+#define WEIR_OBSERVE_H
+
+#include <weir/context.h>
+
+WEIR_BEGIN_DECLS
+
+/** What a trace is. */
+enum {
+  WEIR_TRACE_TIMELINE = 0 /**< who leases what for how long and what it waited for, moves of pages, evictions, budgets and refusals over
+                               time: Chrome trace format (JSON), for ui.perfetto.dev or chrome://tracing */
+};
+
+/** A trace. */
+typedef struct weir_trace_desc {
+  uint32_t struct_size;
+  uint32_t kind;      /**< WEIR_TRACE_* */
+  const char *path;   /**< of a file that is not there yet; "%p" is the process's number. It is made for its owner alone (0600) and no
+                           link is followed. Copied */
+  uint64_t max_bytes; /**< the trace ends when its file has come to that (0 = 1 GiB; at least 64 KiB) */
+} weir_trace_desc;
+#define WEIR_TRACE_DESC_INIT {sizeof(weir_trace_desc), WEIR_TRACE_TIMELINE, NULL, 0}
+
+/** Starts a trace of all pools of the context, those that it has and those that it gets. A context has one of each kind at a time.
+ *  Calls on the pools put what they do into rings in memory, 4 MiB for each thread; a thread of the context's writes it down. What
+ *  finds a ring full is lost, and counted in the file. Where the file can't be written any more, the trace ends by itself, with one
+ *  WARNING; nothing else changes for the program. The file can be read at any moment, also after the process was killed.
+ *  The environment variable WEIR_TRACE=PATH starts one with the context, whose path gets a number where there is such a file, and
+ *  WEIR_TRACE_BYTES its max_bytes; both are ignored under secure execution. Any thread. Errors: INVALID_ARGUMENT, BUSY (one of that
+ *  kind runs), IO (the file can't be made), OUT_OF_HOST_MEMORY. */
+WEIR_API weir_result weir_trace_start(weir_context context, const weir_trace_desc *desc);
+
+/** Ends the trace of that kind; its file is whole when this returns. weir_context_destroy and the process's end do so, too. Any thread.
+ *  Errors: INVALID_ARGUMENT (none has been started since the last was stopped), IO (it had ended before: the text says why). */
+WEIR_API weir_result weir_trace_stop(weir_context context, uint32_t kind);
+
+WEIR_END_DECLS
+
+#endif /* WEIR_OBSERVE_H */

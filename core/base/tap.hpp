@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Tap: where a pool can be listened to. It has the tape that a trace is written to, while there is one, and what acquires have waited
+// for, always. Who has something to tell looks for the tape first: one load, and nothing more where nobody listens.
+#pragma once
+
+#include "core/base/waits.hpp"
+
+#include <atomic>
+
+namespace weir {
+
+class Tape;
+
+class Tap {
+ public:
+  /// nullptr: nobody listens. What is given may be put on it at any time while the context lives, also when nobody listens any more.
+  Tape *tape() const noexcept { return tape_.load(std::memory_order_acquire); }
+  void set(Tape *tape) noexcept { tape_.store(tape, std::memory_order_release); }
+  /// A number for a round of evictions. 0 is none.
+  uint64_t next_round() noexcept { return rounds_.fetch_add(1, std::memory_order_relaxed) + 1; }
+
+  Waits &waits() noexcept { return waits_; }
+  const Waits &waits() const noexcept { return waits_; }
+
+ private:
+  std::atomic<Tape *> tape_{nullptr};
+  std::atomic<uint64_t> rounds_{0};
+  Waits waits_;
+};
+
+}  // namespace weir

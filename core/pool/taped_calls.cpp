@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The calls, and what is told of them.
+
+#include "core/pool/taped_calls.hpp"
+
+#include "core/base/name.hpp"
+
+#include <span>
+
+namespace weir::pool::taped {
+
+using notes::put;
+
+Status acquire(Pool &pool, Tape &tape, backend::Stream &stream, weir_use *uses, size_t count,
+               const page::AcquireOptions &options, weir_lease *lease) {
+  WaitLog waits;
+  const ListenToWaits listen(&waits);
+  notes::Acquire note;
+  note.begin_ns = steady_ns();
+  Status status = pool.engine().acquire(stream, uses, count, options, lease);
+  const bool readable = count != 0 && count <= UINT16_MAX;
+  note.result = status.code();
+  note.lease = status ? reinterpret_cast<uint64_t>(*lease) : 0;
+  note.pool_id = pool.id();
+  note.stream = stream.slot;
+  note.device = stream.device != nullptr ? static_cast<int32_t>(stream.device->id) : -1;
+  note.operation = options.operation;
+  note.uses = readable ? static_cast<uint32_t>(count) : 0;
+  note.waits = waits.count;
+  note.waits_lost = waits.lost;
+  for (size_t i = 0; i < note.uses; ++i)
+    note.all_bytes += uses[i].length != WEIR_WHOLE ? uses[i].length : 0;
+  // Without a recording only the first is looked at, for its name.
+  const bool all = (tape.wanted() & notes::recording) != 0;
+  const std::span<const weir_use> told(uses, all ? note.uses : std::min<size_t>(note.uses, 1));
+  put(tape, notes::acquire, &note,
+      {std::as_bytes(std::span(waits.spans.data(), waits.count)), std::as_bytes(told)});
+  return status;
+}
+
+Status release(Pool &pool, Tape &tape, weir_lease lease, backend::Stream &stream) {
+  notes::Release note;
+  note.lease = reinterpret_cast<uint64_t>(lease);
+  note.pool_id = pool.id();
+  note.stream = stream.slot;
+  put(tape, notes::release, &note);
+  Status status = pool.engine().release(lease, stream);
+  notes::Fence fence;
+  fence.lease = note.lease;
+  fence.stream = stream.slot;
+  fence.result = status.code();
+  if (status && stream.device != nullptr)
+    fence.stamp = backend::Stamp::make(stream.slot, stream.timeline.last(), true).bits;
+  put(tape, notes::fence, &fence);
+  return status;
+}
+
+void tell_buffer(const Pool &pool, Tape &tape, weir_buffer buffer, const weir_buffer_desc &desc,
+                 uint32_t client) noexcept {
+  const std::string_view name = kept_name(desc.name);
+  notes::Buffer note;
+  note.buffer = reinterpret_cast<uint64_t>(buffer);
+  note.pool_id = pool.id();
+  note.size = desc.size;
+  note.flags = desc.flags;
+  note.tag = desc.tag;
+  note.device = desc.home;
+  note.client = client;
+  note.name_bytes = static_cast<uint32_t>(name.size());
+  put(tape, notes::buffer, &note, {std::as_bytes(std::span(name))});
+}
+
+void tell_name(const Pool &pool, Tape &tape, weir_buffer buffer, const char *name) noexcept {
+  const std::string_view kept = kept_name(name);
+  notes::Buffer note;
+  note.buffer = reinterpret_cast<uint64_t>(buffer);
+  note.pool_id = pool.id();
+  note.name_bytes = static_cast<uint32_t>(kept.size());
+  put(tape, notes::buffer, &note, {std::as_bytes(std::span(kept))});
+}
+
+void tell_end(const Pool &pool, Tape &tape, weir_buffer buffer) noexcept {
+  notes::Buffer note;
+  note.buffer = reinterpret_cast<uint64_t>(buffer);
+  note.pool_id = pool.id();
+  put(tape, notes::buffer_end, &note);
+}
+
+void tell_refusal(const Pool &pool, Tape &tape, weir_result result) noexcept {
+  notes::Refusal note;
+  note.pool_id = pool.id();
+  note.result = result;
+  put(tape, notes::refusal, &note);
+}
+
+}  // namespace weir::pool::taped

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Calls on a pool that a trace listens to: each does what it does without one, and tells the tape what it was and how it ended. A call
+// looks for the tape itself (Tap::tape), and comes here only if there is one.
+//
+// What must hold: what was made is told of after it, and what ends before, so that on the tape nothing is used before it is there.
+#pragma once
+
+#include "core/base/notes.hpp"
+#include "core/pool/pool.hpp"
+
+#include <string_view>
+
+namespace weir::pool::taped {
+
+Status acquire(Pool &pool, Tape &tape, backend::Stream &stream, weir_use *uses, size_t count,
+               const page::AcquireOptions &options, weir_lease *lease);
+Status release(Pool &pool, Tape &tape, weir_lease lease, backend::Stream &stream);
+
+/// It is there, or has another name.
+void tell_buffer(const Pool &pool, Tape &tape, weir_buffer buffer, const weir_buffer_desc &desc,
+                 uint32_t client) noexcept;
+void tell_name(const Pool &pool, Tape &tape, weir_buffer buffer, const char *name) noexcept;
+/// It is about to go.
+void tell_end(const Pool &pool, Tape &tape, weir_buffer buffer) noexcept;
+void tell_refusal(const Pool &pool, Tape &tape, weir_result result) noexcept;
+
+}  // namespace weir::pool::taped

@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Starting and stopping traces, and the thread in between.
+
+#include "core/pool/tracer.hpp"
+
+#include "core/base/own_file.hpp"
+#include "core/base/signals.hpp"
+#include "core/pool/context.hpp"
+#include "core/pool/pool.hpp"
+#include "core/trace/chrome_writer.hpp"
+
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+
+namespace weir::pool {
+namespace {
+
+constexpr size_t ring_bytes = size_t{4} << 20U;
+constexpr uint64_t usual_bytes = uint64_t{1} << 30U, least_bytes = uint64_t{64} << 10U;
+constexpr std::chrono::milliseconds short_rest{1}, long_rest{4};
+constexpr uint64_t sample_every_ns = 10'000'000;
+/// Notes taken before others have a turn.
+constexpr size_t most_at_once = 16384;
+
+/// Where a number goes into a file's name.
+size_t ending_of(const std::string &path) noexcept {
+  const size_t slash = path.rfind('/');
+  const size_t from = slash == std::string::npos ? 0 : slash + 1;
+  const size_t dot = path.find('.', from + 1);
+  return dot == std::string::npos ? path.size() : dot;
+}
+
+}  // namespace
+
+/// What a pool's events say, on the tape.
+class Tracer::EventNotes final : public EventListener {
+ public:
+  EventNotes(Pool &of, Tape &tape) noexcept
+      : EventListener(bit_of(What::corrupt) | bit_of(What::device_oom) |
+                      bit_of(What::evict_failed) | bit_of(What::device_lost) |
+                      bit_of(What::plan_made) | bit_of(What::plan_ended) | bit_of(What::trust) |
+                      bit_of(What::won)),
+        pool(of),
+        tape_(tape) {}
+  void put(const Event &event) noexcept override {
+    if ((tape_.wanted() & notes::timeline) == 0) return;
+    notes::Told note;
+    note.what = event;
+    note.pool_id = pool.id();
+    notes::put(tape_, notes::event, &note);
+  }
+
+  Pool &pool;
+
+ private:
+  Tape &tape_;
+};
+
+Tracer::Tracer(Context &context) : context_(context), tape_(ring_bytes, context.memory()) {}
+
+Tracer::~Tracer() { finish(); }
+
+// ---- start and stop ----
+
+Status Tracer::make_writer(const Wish &wish, Trace *trace) {
+  const std::string path = expand_process(wish.path);
+  const size_t ending = ending_of(path);
+  const int file =
+      create_own_file(std::string_view(path).substr(0, ending),
+                      std::string_view(path).substr(ending), wish.numbered, &trace->path);
+  if (file < 0)
+    return fail(WEIR_ERROR_IO, {.native = errno}, "cannot create the trace's file '%s': %s",
+                path.c_str(), strerrordesc_np(errno));
+  trace::Pools &pools = *this;
+  trace->writer = std::make_unique<trace::ChromeWriter>(
+      file, wish.most_bytes != 0 ? wish.most_bytes : usual_bytes, steady_ns(), pools);
+  return {};
+}
+
+Status Tracer::start(const Wish &wish) {
+  if (wish.most_bytes != 0 && wish.most_bytes < least_bytes)
+    return fail(WEIR_ERROR_INVALID_ARGUMENT, "max_bytes is %llu, less than %llu",
+                llu(wish.most_bytes), llu(least_bytes));
+  const Guard turn(turn_);
+  bool first = false;
+  {
+    const Guard hold(mutex_);
+    Trace &trace = traces_[wish.kind];
+    if (trace.writer != nullptr && trace.writer->ended() == nullptr)
+      return fail(WEIR_ERROR_BUSY, "a trace of that kind runs already, to '%s'",
+                  trace.path.c_str());
+    Trace fresh;
+    WEIR_TRY(make_writer(wish, &fresh));
+    first = !any();
+    trace = std::move(fresh);
+    if (first) tape_.clear();
+    if (first) unwritten_ = 0;
+    want();
+    stopping_ = false;
+  }
+  if (!thread_.joinable())
+    WEIR_TRY(start_thread(&thread_, "the trace's thread", [this] { run(); }));
+  (void)context_.any_pool([this](Pool &pool) {
+    attach(pool);
+    return false;
+  });
+  return {};
+}
+
+Status Tracer::stop(uint32_t kind) {
+  const Guard turn(turn_);
+  bool last = false;
+  {
+    const Guard hold(mutex_);
+    if (traces_[kind].writer == nullptr)
+      return fail(WEIR_ERROR_INVALID_ARGUMENT, "no trace of kind %u has been started", kind);
+    for (int i = 0; i < 64 && drain() != 0; ++i) {  // others may go on
+    }
+    last = true;
+    for (size_t other = 0; other < kinds; ++other)
+      last = last && (other == kind || traces_[other].writer == nullptr);
+    stopping_ = last;
+  }
+  if (last) {
+    (void)context_.any_pool([this](Pool &pool) {
+      detach(pool);
+      return false;
+    });
+    changed_.notify_all();
+    if (thread_.joinable()) thread_.join();
+  }
+  const Guard hold(mutex_);
+  if (last) {
+    tape_.skip_gaps();  // whoever still writes a note has come too late
+    while (drain() != 0) {
+    }
+  }
+  Trace &trace = traces_[kind];
+  const char *const early = trace.writer->ended();
+  const std::string why = early != nullptr ? early : "";
+  end(trace);
+  const std::string path = trace.path;
+  trace = Trace{};
+  want();
+  if (why.empty()) return {};
+  return fail(WEIR_ERROR_IO, "the trace '%s' ended before it was stopped: %s", path.c_str(),
+              why.c_str());
+}
+
+void Tracer::end(Trace &trace) {
+  (void)if_memory([this]() WEIR_REQUIRES(mutex_) { sample(); });
+  trace.writer->finish(tape_.lost() + unwritten_);
+}
+
+void Tracer::finish() noexcept {
+  const KeepError keep;
+  for (uint32_t kind = 0; kind < kinds; ++kind) (void)if_memory([&] { (void)stop(kind); });
+}
+
+void Tracer::start_wished() noexcept {
+  const char *const path = secure_getenv("WEIR_TRACE");
+  if (path == nullptr || path[0] == '\0') return;
+  const KeepError keep;
+  (void)if_memory([&] {
+    Wish wish{.path = path, .numbered = true};
+    if (const char *most = secure_getenv("WEIR_TRACE_BYTES"))
+      wish.most_bytes = std::max<uint64_t>(std::strtoull(most, nullptr, 10), least_bytes);
+    const Status status = start(wish);
+    if (!status) context_.log()(WEIR_LOG_WARNING, "WEIR_TRACE: no trace: %s", last_error().text);
+  });
+}
+
+bool Tracer::any() const noexcept {
+  for (const Trace &trace : traces_)
+    if (trace.writer != nullptr && !trace.told) return true;
+  return false;
+}
+
+void Tracer::want() noexcept {
+  uint32_t wanted = 0;
+  for (const Trace &trace : traces_)
+    if (trace.writer != nullptr && !trace.told) wanted |= trace.writer->wants();
+  tape_.want(wanted);
+}
+
+// ---- pools ----
+
+void Tracer::add(Pool &pool) noexcept {
+  const Guard turn(turn_);
+  if (tape_.wanted() != 0) attach(pool);
+}
+
+void Tracer::remove(Pool &pool) noexcept {
+  const Guard turn(turn_);
+  detach(pool);
+}
+
+void Tracer::attach(Pool &pool) noexcept {
+  notes::Pool note;
+  note.pool_id = pool.id();
+  std::strncpy(note.name, pool.name(), sizeof note.name - 1);
+  notes::put(tape_, notes::pool, &note);
+  (void)if_memory([&] { tell_buffers(pool); });
+  for (const EventNotes &each : listeners_)
+    if (&each.pool == &pool) return;
+  (void)if_memory([&] {
+    EventNotes &events = listeners_.emplace_back(pool, tape_);
+    if (!pool.engine().listen(&events)) listeners_.pop_back();  // the trace has no events then
+  });
+  pool.engine().tap.set(&tape_);
+}
+
+void Tracer::detach(Pool &pool) noexcept {
+  pool.engine().tap.set(nullptr);
+  for (auto each = listeners_.begin(); each != listeners_.end(); ++each) {
+    if (&each->pool != &pool) continue;
+    pool.engine().ignore(&*each);
+    listeners_.erase(each);
+    break;
+  }
+}
+
+/// Those that are there already and have names.
+void Tracer::tell_buffers(Pool &pool) {
+  const uint64_t before = steady_ns();
+  pool.engine().inspector().for_each_buffer([&](const BufferSight &sight) {
+    if (sight.name.empty()) return;
+    notes::Buffer note;
+    note.ns = before;
+    note.buffer = reinterpret_cast<uint64_t>(sight.buffer);
+    note.pool_id = pool.id();
+    note.size = sight.info.size;
+    note.name_bytes = static_cast<uint32_t>(sight.name.size());
+    notes::put(tape_, notes::buffer, &note, {std::as_bytes(std::span(sight.name))});
+  });
+}
+
+// ---- the thread ----
+
+size_t Tracer::drain() {
+  size_t count = 0;
+  for (const Note *note = nullptr; count < most_at_once && (note = tape_.next()) != nullptr;
+       ++count) {
+    const bool taken = if_memory([&]() WEIR_REQUIRES(mutex_) {
+      for (Trace &trace : traces_)
+        if (trace.writer != nullptr && trace.writer->ended() == nullptr) trace.writer->take(*note);
+    });
+    unwritten_ += taken ? 0 : 1;
+    tape_.take();
+  }
+  return count;
+}
+
+std::string Tracer::ended_early() {
+  std::string text;
+  for (Trace &trace : traces_) {
+    if (trace.writer == nullptr || trace.told || trace.writer->ended() == nullptr) continue;
+    text += "the trace '" + trace.path + "' ends here: " + trace.writer->ended() + '\n';
+    trace.told = true;
+  }
+  if (!text.empty()) want();
+  return text;
+}
+
+void Tracer::run() {
+  uint64_t sampled_ns = 0;
+  for (bool ends = false; !ends;) {
+    std::string early;
+    {
+      Guard hold(mutex_);
+      bool busy = false;
+      const bool memory = if_memory([&] {
+        busy = drain() != 0;
+        if (const uint64_t now = steady_ns(); now - sampled_ns >= sample_every_ns && any()) {
+          sample();
+          sampled_ns = now;
+        }
+        for (Trace &trace : traces_)
+          if (trace.writer != nullptr && trace.writer->ended() == nullptr)
+            busy = trace.writer->poll() || busy;
+      });
+      if (!memory) tape_.skip_gaps();
+      (void)if_memory([&] { early = ended_early(); });
+      ends = stopping_;
+      if (!ends && early.empty()) changed_.wait_for(hold, busy ? short_rest : long_rest);
+      ends = stopping_;
+    }
+    if (!early.empty())
+      context_.log()(WEIR_LOG_WARNING, "%s", early.substr(0, early.size() - 1).c_str());
+  }
+}
+
+void Tracer::sample() {
+  (void)context_.try_any_pool([this](Pool &pool) {
+    trace::Sample sample;
+    sample.pool_id = pool.id();
+    sample.ns = steady_ns();
+    const Inspector inspector = pool.engine().inspector();
+    inspector.for_each_device([&sample](const weir_pool_device_stats &of) {
+      sample.tiers.push_back({of.device, "device", of.bytes - of.free_bytes, of.budget});
+    });
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
+    inspector.stats(&stats);
+    sample.tiers.push_back({UINT32_MAX, "host", stats.host_bytes, stats.host_budget});
+    sample.tiers.push_back(
+        {UINT32_MAX, "compressed", stats.compressed_bytes, stats.compressed_budget});
+    sample.tiers.push_back({UINT32_MAX, "storage", stats.storage_bytes, stats.storage_budget});
+    sample.promoted_bytes = stats.promoted_bytes;
+    sample.refaulted_bytes = stats.refaulted_bytes;
+    for (Trace &trace : traces_)
+      if (trace.writer != nullptr && trace.writer->ended() == nullptr) trace.writer->take(sample);
+    return false;
+  });
+}
+
+std::vector<std::string> Tracer::operations(uint32_t pool_id) {
+  std::vector<std::string> names;
+  (void)context_.try_any_pool([&](Pool &pool) {
+    if (pool.id() != pool_id) return false;
+    for (const std::string_view name : pool.engine().operation_names().all())
+      names.emplace_back(name);
+    return true;
+  });
+  return names;
+}
+
+uint32_t Tracer::device_at(uint32_t pool_id, uint8_t place) {
+  uint32_t device = UINT32_MAX;
+  (void)context_.try_any_pool([&](Pool &pool) {
+    if (pool.id() != pool_id) return false;
+    device = pool.engine().inspector().device_at(place);
+    return true;
+  });
+  return device;
+}
+
+bool Tracer::passed(uint64_t stamp) { return context_.streams().passed(backend::Stamp{stamp}); }
+
+}  // namespace weir::pool

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Tracer: the traces of a context, from their start to their end. It has the tape, the thread that reads it, and a writer for each
+// kind of trace that runs. While any does, the pools' taps have the tape.
+//
+// What must hold: whoever tells waits for nothing and fails in nothing; a writer that can't go on (the file is full, the disk is) ends its own
+// trace, with one line in the log. The tape lives as long as the context, so a late note falls on nobody. The thread never waits
+// for a pool's end: it looks at pools only while nobody else does.
+#pragma once
+
+#include "core/base/log.hpp"
+#include "core/base/mutex.hpp"
+#include "core/trace/writer.hpp"
+
+#include <array>
+#include <list>
+#include <memory>
+#include <thread>
+
+namespace weir::pool {
+
+class Context;
+class Pool;
+
+class Tracer final : trace::Pools {
+ public:
+  /// As weir_trace_desc.kind.
+  static constexpr size_t kinds = 2;
+  struct Wish {
+    uint32_t kind = 0;
+    std::string path;         ///< "%p" is the process
+    uint64_t most_bytes = 0;  ///< 0: as usual
+    bool numbered = false;    ///< the path gets a number where there is such a file
+  };
+
+  explicit Tracer(Context &context);
+  ~Tracer();
+
+  /// BUSY where a trace of that kind runs, IO where the file can't be made.
+  Status start(const Wish &wish);
+  /// Its file is whole when this returns. INVALID_ARGUMENT: none of that kind has run since it was last stopped; IO: it had ended early.
+  Status stop(uint32_t kind);
+  /// What the environment asks for (WEIR_TRACE). Where that fails, the log says so.
+  void start_wished() noexcept;
+  /// Stops all.
+  void finish() noexcept;
+
+  /// The pool can be found by its number from now on, or will not be any more.
+  void add(Pool &pool) noexcept;
+  void remove(Pool &pool) noexcept;
+
+ private:
+  class EventNotes;
+  struct Trace {
+    std::unique_ptr<trace::Writer> writer;
+    std::string path;
+    bool told = false;  ///< that it ended early
+  };
+
+  Status make_writer(const Wish &wish, Trace *trace);
+  bool any() const noexcept WEIR_REQUIRES(mutex_);
+  void want() noexcept WEIR_REQUIRES(mutex_);
+  void run();
+  /// What is on the tape goes to the writers. How many notes that were.
+  size_t drain() WEIR_REQUIRES(mutex_);
+  void sample() WEIR_REQUIRES(mutex_);
+  void end(Trace &trace) WEIR_REQUIRES(mutex_);
+  /// What the log is to be told of traces that have ended by themselves.
+  std::string ended_early() WEIR_REQUIRES(mutex_);
+  void attach(Pool &pool) noexcept;
+  void detach(Pool &pool) noexcept;
+  void tell_buffers(Pool &pool);
+
+  // trace::Pools
+  std::vector<std::string> operations(uint32_t pool_id) override;
+  uint32_t device_at(uint32_t pool_id, uint8_t place) override;
+  bool passed(uint64_t stamp) override;
+
+  Context &context_;
+  Tape tape_;
+  RankedMutex<Rank::trace> mutex_;
+  Signal changed_;
+  std::array<Trace, kinds> traces_ WEIR_GUARDED_BY(mutex_);
+  bool stopping_ WEIR_GUARDED_BY(mutex_) = false;
+  uint64_t unwritten_ WEIR_GUARDED_BY(mutex_) = 0;  ///< notes for which there was no memory
+  std::thread thread_;                              ///< started and joined by who holds turn_
+  RankedMutex<Rank::trace_turn> turn_;  ///< held while traces start, stop, and pools come and go
+  std::list<EventNotes> listeners_ WEIR_GUARDED_BY(turn_);
+};
+
+}  // namespace weir::pool
