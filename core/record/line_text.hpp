@@ -154,6 +154,7 @@ class LineText {
   }
   LineText &escaped(std::string_view text) noexcept {
     static constexpr char hex[] = "0123456789abcdef";
+    if (text == "-") return raw("%2d");  // which alone is no name
     for (const char c : text) {
       const auto byte = static_cast<unsigned char>(c);
       if (byte > ' ' && byte < 127 && c != '%') {
