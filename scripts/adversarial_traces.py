@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes three traces (docs/vmt.md) on which what a program did before is no guide to what it does next.
+"""Writes three traces (docs/trace-format.md) on which what a program did before is no guide to what it does next.
 
 - shuffled_names: each pass makes the same uses in the same order; its operations' names are shuffled anew each time.
 - random_uses: a cycle of 16 names, each time with other blocks, mostly such as were used lately.

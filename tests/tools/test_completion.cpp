@@ -99,7 +99,7 @@ void bash_completes_values(void **) {
   expect(script, {"replay", "--data", "=", "te"}, {"tensor"});
   expect(script, {"replay", "--data", "="}, {"pattern", "tensor", "random", "zero"});
   expect(script, {"replay", "--data", "=", "tensor", "--see"}, {"--seed"});
-  expect(script, {"replay", "--pace", ""}, {"a100", "h100"});
+  expect(script, {"replay", "--pace", ""}, {"a100", "h100", "recorded"});
   expect(script, {"replay", "--announce", ""}, {"all"});
   expect(script, {"codec", "--codec", "p"}, {"planes"});
   expect(script, {"replay", "--codec", "z"}, {"zstd"});

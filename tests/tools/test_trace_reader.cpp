@@ -127,7 +127,7 @@ void refuses_broken_files(void **) {
     const char *reason;
   } const cases[] = {
       {"", "empty"},
-      {"#vmt 2\n", "line 1"},
+      {"#vmt 3\n", "line 1"},
       {"a 0 1 x\n", "line 1"},
       {"#vmt 1\n#key\n", "line 2"},
       {"#vmt 1\n# value\n", "line 2"},

@@ -96,7 +96,8 @@ void wrong_values_are_named(void **) {
   expect({"replay", "absent.vmt", "--storage", ".", "--codec", "zst"},
          "--codec: 'zst' is not 'auto', 'lz4', 'zstd' or 'raw'; did you mean 'zstd'?");
   expect({"replay", "absent.vmt", "--pace", "h10"},
-         "--pace: 'h10' is not 'a100' or 'h100', nor FLOPS,BYTES_PER_S,LINK_BYTES_PER_S; did you "
+         "--pace: 'h10' is not 'a100', 'h100' or 'recorded', nor "
+         "FLOPS,BYTES_PER_S,LINK_BYTES_PER_S; did you "
          "mean 'h100'?");
   expect({"replay", "absent.vmt", "--announce", "alll"},
          "--announce: 'alll' is not 'all', nor a number; did you mean 'all'?");

@@ -54,6 +54,7 @@ AllocatorTrace read_allocator_trace(const std::string &path) {
   trace.allocated_bytes = counted.all();
   trace.peak_live_bytes = counted.peak();
   trace.name = reader.name();
+  trace.notes = reader.notes();
   if (trace.events.empty()) throw ToolError("trace '" + path + "' has no allocations to replay");
   return trace;
 }
@@ -159,6 +160,7 @@ int run_allocator_replay(const AllocatorOptions &options) {
   std::optional<OutputFile> file;
   if (!options.json_out.empty()) file.emplace(options.json_out);
   const AllocatorTrace trace = read_allocator_trace(options.trace);
+  say_notes(options.trace, trace.notes);
   GranuleCount granules(options.granule);
   for (const uint64_t bytes : trace.block_bytes) granules.add(bytes);
   granules.check(trace.name, trace.peak_live_bytes);

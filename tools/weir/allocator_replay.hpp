@@ -22,6 +22,7 @@ struct AllocatorTrace {
   std::vector<uint64_t> block_bytes;  ///< by block
   uint64_t peak_live_bytes = 0;
   uint64_t allocated_bytes = 0;
+  std::vector<std::string> notes;  ///< what of a trace of version 2 was left out, in sentences
 };
 constexpr bool is_free(uint32_t event) { return (event & 1U) != 0; }
 constexpr uint32_t block_of(uint32_t event) { return event >> 1U; }

@@ -9,6 +9,7 @@
 #include "frag/pool_film.hpp"
 #include "progress.hpp"
 #include "report.hpp"
+#include "trace_file.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -87,6 +88,7 @@ int run_frag(const FragOptions &options) {
   story_options.limit = options.limit;
   if (options.pool) story_options.clock = frag::Clock::operations;
   const frag::Story story = frag::read_story(options.trace, story_options);
+  say_notes(options.trace, story.notes);
   if (story.events.empty())
     throw ToolError("trace '" + options.trace + "' has no allocations to draw");
 

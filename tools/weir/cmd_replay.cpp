@@ -9,6 +9,7 @@
 #include "oracle.hpp"
 #include "plain_machine.hpp"
 #include "progress.hpp"
+#include "recorded/replay.hpp"
 #include "report.hpp"
 #include "weir_machine.hpp"
 
@@ -39,8 +40,9 @@ std::string bytes_of(const std::string &path) {
 
 class Replay {
  public:
-  explicit Replay(const ReplayOptions &options)
+  Replay(const ReplayOptions &options, std::unique_ptr<TraceFile> file)
       : options_(options),
+        file_(std::move(file)),
         progress_(options.virtual_time ? Progress::Style::none
                                        : Progress::choose(options.json && !options.progress)),
         pattern_(options.data, options.seed) {}
@@ -77,7 +79,7 @@ class Replay {
       known = true;
       progress_.update(bytes);
     };
-    plan_ = read_plan(options_.trace, plan_options);
+    plan_ = read_plan(std::move(file_), plan_options);
     if (plan_.operations.empty())
       throw ToolError("trace '" + options_.trace + "' has no operations to replay");
   }
@@ -161,6 +163,7 @@ class Replay {
   }
 
   const ReplayOptions &options_;
+  std::unique_ptr<TraceFile> file_;  ///< until it is read
   Progress progress_;
   Pattern pattern_;
   Plan plan_;
@@ -169,8 +172,8 @@ class Replay {
   Report report_;
 };
 
-void print_errors(const Report &report) {
-  for (const VerifyError &error : report.first_errors)
+void print_errors(const std::vector<VerifyError> &errors) {
+  for (const VerifyError &error : errors)
     std::fprintf(stderr,
                  "wrong: operation %llu, block %u, offset %llu: expected %016llx, got %016llx\n",
                  static_cast<unsigned long long>(error.operation), error.block,
@@ -184,15 +187,23 @@ void print_errors(const Report &report) {
 int run_replay(const ReplayOptions &options) {
   std::optional<OutputFile> file;
   if (!options.json_out.empty()) file.emplace(options.json_out);
-  Replay replay(options);
-  const Report report = replay.run();
-  const std::string json = report_json(report);
-  if (file) file->commit(json);
-  const std::string text = options.json ? json : report_text(report);
+  auto trace = std::make_unique<TraceFile>(options.trace);
+  recorded::ReplayReport report;
+  if (trace->version() == 2 && !options.as_operations) {
+    report = recorded::replay_recorded(*trace, options);
+  } else {
+    if (options.recorded_pace)
+      throw ToolError("--pace: 'recorded' is for recorded programs (#vmt 2), as they were");
+    Replay replay(options, std::move(trace));  // what the report points at
+    const Report found = replay.run();
+    report = {report_text(found), report_json(found), found.verify_errors, found.first_errors};
+  }
+  if (file) file->commit(report.json);
+  const std::string &text = options.json ? report.json : report.text;
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0)
     throw ToolError("cannot write the report to standard output");
   if (report.verify_errors == 0) return 0;
-  print_errors(report);
+  print_errors(report.first_errors);
   throw ToolError(std::to_string(report.verify_errors) +
                   " words read back were not what was written");
 }

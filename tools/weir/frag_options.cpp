@@ -57,9 +57,8 @@ void check_pool(const FragFlags &flags, FragOptions &options) {
   };
   refuse("--placement", flags.placement);
   refuse("--capacity", flags.capacity);
-  ReplayFlags pool = flags.pool;
-  if (pool.device_memory.empty()) pool.device_memory = ReplayFlags{}.device_memory;
-  options.pool = check_replay_flags(pool);
+  options.pool = check_replay_flags(flags.pool);
+  if (options.pool->recorded_pace) throw ToolError("--pace: 'recorded' is for weir replay");
 }
 
 }  // namespace

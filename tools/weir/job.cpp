@@ -53,7 +53,16 @@ Job &JobRing::next() {
   job.ring = this;
   job.duration_ns = 0;
   job.tasks.clear();
+  job.begin_ns = nullptr;
+  job.since_ns = nullptr;
   return job;
+}
+
+void JobRing::drain() {
+  std::unique_lock lock(mutex_);
+  waiting_ = true;
+  done_.wait(lock, [this] { return submitted_ == completed_; });
+  waiting_ = false;
 }
 
 uint64_t JobRing::pending() const {
@@ -70,25 +79,33 @@ void JobRing::run(void *job) {
   if (ring.waiting_) ring.done_.notify_one();
 }
 
-void JobRing::execute(const Job &job) {
-  const uint64_t start = job.duration_ns != 0 ? now_ns() : 0;
+void run_tasks(const Job &job, const Pattern &pattern, VerifyLog &log) {
   for (const Task &task : job.tasks) {
     switch (task.action) {
       case Task::Action::check: {
         const Mismatch found =
-            pattern_.check(task.at, task.block, task.version, task.offset, task.length);
-        if (found.words != 0) log_.add(job.operation, task.block, found);
+            pattern.check(task.at, task.block, task.version, task.offset, task.length);
+        if (found.words != 0) log.add(job.operation, task.block, found);
         break;
       }
       case Task::Action::fill:
-        pattern_.fill(task.at, task.block, task.version, task.offset, task.length);
+        pattern.fill(task.at, task.block, task.version, task.offset, task.length);
         break;
       case Task::Action::zero:
         std::memset(task.at, 0, task.length);
         break;
     }
   }
-  if (job.duration_ns != 0) {
+}
+
+void JobRing::execute(const Job &job) {
+  const uint64_t start = job.duration_ns != 0 || job.begin_ns != nullptr ? now_ns() : 0;
+  if (job.begin_ns != nullptr) *job.begin_ns = std::max(previous_end_, start);
+  run_tasks(job, pattern_, log_);
+  if (job.since_ns != nullptr) {
+    previous_end_ = std::max(previous_end_, *job.since_ns + job.duration_ns);
+    hold_until(previous_end_);
+  } else if (job.duration_ns != 0) {
     previous_end_ = std::max(previous_end_, start) + job.duration_ns;
     hold_until(previous_end_);
   }

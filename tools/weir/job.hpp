@@ -55,7 +55,14 @@ struct Job {
   uint64_t duration_ns =
       0;  ///< how long it holds the stream at least; 0 = as long as its tasks take
   std::vector<Task> tasks;
+  /// Of an operation whose end is a job of its own: where the first writes down when the stream came to it, and where the second
+  /// reads that: its duration counts from there. Both run in one stream.
+  uint64_t *begin_ns = nullptr;
+  const uint64_t *since_ns = nullptr;
 };
+
+/// Checks, fills and zeroes what the job says.
+void run_tasks(const Job &job, const Pattern &pattern, VerifyLog &log);
 
 class JobRing {
  public:
@@ -70,6 +77,9 @@ class JobRing {
   Job &next();
   /// The job of the last next() has been handed to a stream.
   void submitted() { ++submitted_; }
+
+  /// Waits for all that was submitted.
+  void drain();
 
   /// Jobs submitted that have not ended.
   uint64_t pending() const;

@@ -62,7 +62,8 @@ size_t LineSource::read_compressed(char *to, size_t capacity) {
       stored_begin_ = 0;
       stored_end_ = read_file(stored_.data(), stored_.size());
       if (stored_end_ == 0) {
-        if (frame_hint_ != 0)
+        cut_ = frame_hint_ != 0;
+        if (cut_ && !accepts_cut_)
           throw ToolError("trace '" + path_ + "' is cut short: it ends inside a compressed frame");
         return 0;
       }

@@ -29,6 +29,11 @@ class LineSource {
   /// than 1 MiB.
   bool next(std::string_view &line, bool &terminated);
 
+  /// From now on a compressed frame that has no end is the end of the file, and no error.
+  void accept_cut() noexcept { accepts_cut_ = true; }
+  /// Whether that is where the file has ended.
+  bool cut() const noexcept { return cut_; }
+
   const std::string &path() const noexcept { return path_; }
   uint64_t bytes_read() const noexcept { return bytes_read_; }  ///< of the file, as stored
   uint64_t file_bytes() const noexcept { return file_bytes_; }  ///< 0 if unknown
@@ -58,6 +63,8 @@ class LineSource {
   uint64_t bytes_read_ = 0;
   uint64_t file_bytes_ = 0;
   bool at_end_ = false;
+  bool accepts_cut_ = false;
+  bool cut_ = false;
 };
 
 }  // namespace weir::tool

@@ -100,8 +100,10 @@ void add_pool_flags(CLI::App &command, ReplayFlags &flags) {
       ->type_name(one_of(weir::tool::data_choices()));
   command.add_option("--seed", flags.seed, "seed of the contents")->capture_default_str();
   command
-      .add_option("--pace", flags.pace,
-                  "operations take as long as on such a device, and its link is as fast")
+      .add_option(
+          "--pace", flags.pace,
+          "operations take as long as on such a device, and its link is as fast; recorded: as "
+          "they took in the program that was recorded")
       ->type_name(one_of(weir::tool::pace_choices(), "FLOPS,BYTES_PER_S,LINK_BYTES_PER_S"));
   command.add_option("--slow", flags.slow, "with --pace: stretch all modelled times by this")
       ->capture_default_str();
@@ -129,11 +131,14 @@ void add_replay_flags(CLI::App &command, ReplayFlags &flags) {
   command.add_option("trace", flags.trace, "trace file (.vmt, plain or zstd-compressed)")
       ->required()
       ->type_name("FILE");
-  command
-      .add_option("--device-memory", flags.device_memory,
-                  "device budget: a size (K, M, G, T = powers of 1024) or P% of the trace's peak")
-      ->capture_default_str();
+  command.add_option(
+      "--device-memory", flags.device_memory,
+      "device budget: a size (K, M, G, T = powers of 1024) or P% of the trace's peak "
+      "[default: 75%]; of a recorded program P% of each device's [default: as it was]");
   add_pool_flags(command, flags);
+  command.add_flag("--as-operations", flags.as_operations,
+                   "take a recorded program (#vmt 2) for one device, one stream and one operation "
+                   "after the other");
   command.add_flag("--steps", flags.steps,
                    "what an operation frees before its end is gone before it goes on");
   command.add_flag("--touch", flags.touch, "write every block once when it is allocated");

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <unordered_map>
+#include <utility>
 
 namespace weir::tool {
 namespace {
@@ -17,8 +18,8 @@ using Kind = TraceEvent::Kind;
 
 class PlanBuilder {
  public:
-  PlanBuilder(const std::string &path, const PlanOptions &options)
-      : reader_(path), options_(options) {
+  PlanBuilder(std::unique_ptr<TraceFile> file, const PlanOptions &options)
+      : reader_(std::move(file)), options_(options) {
     plan_.scale = options.scale;
   }
 
@@ -33,6 +34,7 @@ class PlanBuilder {
     end_operation();
     plan_.name = reader_.name();
     plan_.lines = reader_.line_number();
+    plan_.notes = reader_.notes();
     return std::move(plan_);
   }
 
@@ -266,7 +268,11 @@ class PlanBuilder {
 }  // namespace
 
 Plan read_plan(const std::string &path, const PlanOptions &options) {
-  return PlanBuilder(path, options).build();
+  return read_plan(std::make_unique<TraceFile>(path), options);
+}
+
+Plan read_plan(std::unique_ptr<TraceFile> file, const PlanOptions &options) {
+  return PlanBuilder(std::move(file), options).build();
 }
 
 }  // namespace weir::tool

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -66,6 +67,7 @@ struct Plan {
   std::vector<PlanSpan> spans;
   std::vector<PlanOperation> operations;
   std::vector<std::string> names;
+  std::vector<std::string> notes;  ///< what of a trace of version 2 was left out, in sentences
 };
 
 struct PlanOptions {
@@ -82,5 +84,7 @@ struct PlanOptions {
 /// Reads and checks the trace. Throws ToolError with line number and text at the first line that
 /// breaks a rule.
 Plan read_plan(const std::string &path, const PlanOptions &options);
+/// The same of a trace that is open.
+Plan read_plan(std::unique_ptr<TraceFile> file, const PlanOptions &options);
 
 }  // namespace weir::tool

@@ -30,6 +30,8 @@ constexpr KnownPace known_paces[] = {
     {"h100", {989e12, 3.35e12, 55e9, 1}},
 };
 
+constexpr std::string_view recorded_pace = "recorded";
+
 constexpr DataMode data_modes[] = {DataMode::pattern, DataMode::tensor, DataMode::random,
                                    DataMode::zero};
 
@@ -97,6 +99,7 @@ void check_compression(const ReplayFlags &flags, ReplayOptions &options) {
     if (flags.compressed_memory.empty() && flags.storage.empty())
       throw ToolError("--codec: '" + flags.codec + "' needs --compressed-memory or --storage");
     options.codec = flags.codec;
+    options.codec_given = true;
   }
   if (flags.compress_threads > most_compress_threads)
     throw ToolError("--compress-threads: " + std::to_string(flags.compress_threads) +
@@ -153,6 +156,7 @@ Choices data_choices() {
 Choices pace_choices() {
   Choices names;
   for (const KnownPace &known : known_paces) names.emplace_back(known.name);
+  names.emplace_back(recorded_pace);
   return names;
 }
 
@@ -162,7 +166,10 @@ Choices policy_choices() { return {"auto", "lru-window"}; }               // wei
 ReplayOptions check_replay_flags(const ReplayFlags &flags) {
   ReplayOptions options;
   options.trace = flags.trace;
-  options.device_memory = parse_size_or_share(flags.device_memory, "--device-memory");
+  if (!flags.device_memory.empty()) {
+    options.device_memory = parse_size_or_share(flags.device_memory, "--device-memory");
+    options.given_device_memory = options.device_memory;
+  }
   if (!options.device_memory.percent && options.device_memory.bytes == 0)
     throw ToolError("--device-memory: '" + flags.device_memory + "' is no memory at all");
   if (!flags.host_memory.empty())
@@ -195,7 +202,11 @@ ReplayOptions check_replay_flags(const ReplayFlags &flags) {
   options.data = parse_data(flags.data);
   if (!(flags.slow > 0))
     throw ToolError("--slow: " + std::to_string(flags.slow) + " is not above 0");
-  if (!flags.pace.empty()) {
+  if (flags.pace == recorded_pace) {
+    options.recorded_pace = true;
+    options.recorded_slow = flags.slow;
+    options.pace_text = flags.pace;
+  } else if (!flags.pace.empty()) {
     options.pace = parse_pace(flags.pace);
     options.pace->slow = flags.slow;
     options.pace_text = flags.pace;
@@ -215,6 +226,7 @@ ReplayOptions check_replay_flags(const ReplayFlags &flags) {
   options.verify = !flags.no_verify;
   options.warm_up = !flags.no_warm_up;
   options.steps = flags.steps;
+  options.as_operations = flags.as_operations;
   options.touch = flags.touch;
   options.yardstick = flags.yardstick;
   options.all_resident = !flags.no_all_resident;
@@ -273,6 +285,7 @@ Settings settle(const ReplayOptions &options, const Plan &plan) {
       host_options(options, page, std::max(settings.device_budget, settings.neighbour_budget),
                    settings.neighbour_budget != 0);
   settings.all_resident_context_options = host_options(options, page, settings.all_resident_budget);
+  settings.notes.insert(settings.notes.end(), plan.notes.begin(), plan.notes.end());
   if (plan.stray_uses != 0)
     settings.notes.push_back(std::to_string(plan.stray_uses) +
                              " use lines outside any operation were left out");

@@ -20,12 +20,14 @@ namespace weir::tool {
 struct ReplayOptions {
   std::string trace;
   SizeOrShare device_memory{0, 75.0};
+  std::optional<SizeOrShare> given_device_memory;  ///< nothing: it was left at what is usual
   std::optional<SizeOrShare> host_memory;
   std::optional<SizeOrShare> neighbour;          ///< nothing = no second device
   std::optional<SizeOrShare> compressed_memory;  ///< nothing = no such tier
   std::optional<SizeOrShare> storage_size;       ///< nothing = enough for everything
   std::vector<std::string> storage;              ///< directories; none = no such tier
   std::string codec = "auto";
+  bool codec_given = false;
   uint32_t compress_threads = 0;  ///< 0 = the library's choice
   bool encrypt_storage = false;
   bool buffered_storage = false;
@@ -36,6 +38,9 @@ struct ReplayOptions {
   uint64_t seed = 1;
   std::optional<Pace> pace;
   std::string pace_text;
+  bool recorded_pace = false;  ///< operations take as long as they took when they were recorded
+  double recorded_slow = 1;
+  bool as_operations = false;  ///< of a trace of version 2: what version 1 would tell
   bool vmm = true;
   bool multi_map = true;
   bool verify = true;
@@ -58,8 +63,8 @@ struct ReplayOptions {
 
 /// The options as they stand on the command line.
 struct ReplayFlags {
-  std::string trace, device_memory = "75%", host_memory, neighbour, granule, data = "pattern", pace,
-                     json_out;
+  std::string trace, device_memory, host_memory, neighbour, granule, data = "pattern", pace,
+                                                                     json_out;
   std::string compressed_memory, storage_size, codec, policy, policy_load, policy_save;
   std::vector<std::string> storage;
   uint64_t compress_threads = 0;
@@ -70,6 +75,7 @@ struct ReplayFlags {
   bool yardstick = false, json = false, progress = false, steps = false, touch = false;
   bool virtual_time = false, no_all_resident = false;
   bool encrypt_storage = false, buffered_storage = false, no_io_uring = false;
+  bool as_operations = false;
 };
 
 /// Throws ToolError naming the flag and its value.

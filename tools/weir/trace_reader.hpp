@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TraceReader: turns the lines of a .vmt trace into events, one at a time. It checks the form of
-// each line and nothing about what the lines mean together: that is plan.cpp's. It never holds more
-// of the text than LineSource does.
+// TraceReader: turns the lines of a .vmt trace into events, one at a time. Of a trace of version 1 it checks the form of
+// each line and nothing about what the lines mean together: that is plan.cpp's; it never holds more
+// of the text than LineSource does. One of version 2 it reads as a whole, and tells what version 1 would say of the same program.
 #pragma once
 
-#include "line_source.hpp"
+#include "trace_file.hpp"
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace weir::tool {
 
@@ -70,31 +72,37 @@ class TraceBytes {
   uint64_t live_ = 0, all_ = 0, peak_ = 0;
 };
 
+namespace recorded {
+class ProgramBlocks;
+}
+
 class TraceReader {
  public:
   /// Throws ToolError when the file can't be opened.
-  explicit TraceReader(const std::string &path) : source_(path) {}
+  explicit TraceReader(const std::string &path) : TraceReader(std::make_unique<TraceFile>(path)) {}
+  /// Reads a trace that is open.
+  explicit TraceReader(std::unique_ptr<TraceFile> file);
+  ~TraceReader();
+  TraceReader(const TraceReader &) = delete;
+  TraceReader &operator=(const TraceReader &) = delete;
 
   /// The next event; false at the end. Throws ToolError at a line that is not one of the format.
   bool next(TraceEvent &event);
 
   /// Throws ToolError naming the file, the line's number, the reason and the text.
-  [[noreturn]] void refuse(std::string_view reason) const;
+  [[noreturn]] void refuse(std::string_view reason) const { file_->refuse(reason); }
 
-  uint64_t line_number() const noexcept { return line_number_; }
-  const std::string &name() const noexcept { return name_; }  ///< of the header, "" if it has none
-  const LineSource &source() const noexcept { return source_; }
+  uint64_t line_number() const noexcept { return file_->line_number(); }
+  const std::string &name() const noexcept { return file_->name(); }
+  const LineSource &source() const noexcept { return file_->source(); }
+  /// After the last event: what a trace of version 2 has that was left out, in sentences.
+  std::vector<std::string> notes() const;
 
  private:
-  bool read_line();
-  void header();
-  bool parse(TraceEvent &event) const;
+  bool parse(std::string_view line, TraceEvent &event) const;
 
-  LineSource source_;
-  std::string_view line_;
-  std::string name_;
-  uint64_t line_number_ = 0;
-  bool in_body_ = false;
+  std::unique_ptr<TraceFile> file_;
+  std::unique_ptr<recorded::ProgramBlocks> blocks_;  ///< of version 2
 };
 
 }  // namespace weir::tool

@@ -46,6 +46,7 @@ class Teller {
       take(event);
     }
     story_.name = reader_.name();
+    story_.notes = reader_.notes();
     story_.end =
         story_.clock == Clock::operations ? story_.operations : uint64_t{story_.events.size()};
     return std::move(story_);

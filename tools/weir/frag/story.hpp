@@ -51,6 +51,7 @@ struct Story {
   /// By operation: the time at which it begins (events) and its name.
   std::vector<StoryMark> operation_marks;
   std::vector<std::string> names;
+  std::vector<std::string> notes;  ///< what of a trace of version 2 was left out, in sentences
 
   /// "" where there is none.
   const std::string &phase_at(uint64_t time) const;
