@@ -385,6 +385,7 @@ class ProgramBuilder {
     leases_.set(call_.fields[0], call.thing);
     program_.leases.push_back({call.pool, call.stream, 0});
     held_.push_back(true);
+    program_.acquired_uses += call.count;
     ++things_.state(call.pool).leases;
     ++things_.leases_of(call.stream);
     program_.calls.push_back(call);

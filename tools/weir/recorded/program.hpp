@@ -126,6 +126,7 @@ struct Program {
   std::string name;
   uint64_t lines = 0;
   uint64_t threads = 0;
+  uint64_t acquired_uses = 0;
   uint64_t peak_live_bytes = 0;  ///< of buffers and allocations
   std::vector<std::string> notes;
   std::vector<std::string> names;  ///< of operations, buffers, allocations, phases; the first is ""

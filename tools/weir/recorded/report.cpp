@@ -75,7 +75,7 @@ std::string report_json(const Program &program, const ReplayOptions &options,
                {"name", program.name},
                {"version", 2},
                {"acquires", program.leases.size()},
-               {"uses", program.uses.size()},
+               {"uses", program.acquired_uses},
                {"buffers", program.buffers.size()},
                {"allocations", program.allocations.size()},
                {"streams", program.streams.size()},
@@ -105,7 +105,7 @@ std::string report_text(const Program &program, const ReplayOptions &options,
                         const RunOutcome &outcome) {
   std::string text = (program.name.empty() ? options.trace : program.name) + ": " +
                      std::to_string(program.leases.size()) + " acquires, " +
-                     std::to_string(program.uses.size()) + " uses, " +
+                     std::to_string(program.acquired_uses) + " uses, " +
                      std::to_string(program.buffers.size()) + " buffers, " +
                      std::to_string(program.allocations.size()) + " allocations, at most " +
                      format_bytes(program.peak_live_bytes) + " of them at once\n";
