@@ -3,6 +3,7 @@
 // weir/buffer.h: buffers and their bytes.
 
 #include "api/src/guard.hpp"
+#include "core/pool/recorded_calls.hpp"
 #include "core/pool/taped_calls.hpp"
 
 #include <cstdio>
@@ -16,6 +17,11 @@ using weir::api::need;
 using weir::backend::Stream;
 using weir::pool::Engine;
 using weir::pool::Pool;
+using weir::pool::recorded::line;
+using weir::pool::recorded::number;
+using weir::pool::recorded::tape_of;
+using weir::record::VmtBytes;
+using weir::record::VmtLines;
 
 namespace {
 
@@ -27,6 +33,13 @@ weir_result with_engine(weir_pool pool, Body &&body) noexcept {
     WEIR_TRY(get(pool, &object));
     return body(object->engine());
   });
+}
+
+/// What the call answers, of which there is a line if it has succeeded.
+Status recorded_bytes(Engine &engine, VmtBytes what, const weir::record::VmtRange &range,
+                      Status status) noexcept {
+  if (status) line(engine.tap, [&](VmtLines &text) { return text.bytes(what, range); });
+  return status;
 }
 
 Status create_buffer(weir_pool handle, const weir_buffer_desc *given, const void *caller,
@@ -85,10 +98,11 @@ weir_result weir_buffer_place(weir_pool pool, const weir_buffer_desc *const *des
 }
 
 weir_result weir_buffer_destroy(weir_pool pool, weir_buffer buffer) {
-  return with_engine(pool, [&](Engine &engine) {
+  return with_engine(pool, [&](Engine &engine) -> Status {
+    WEIR_TRY(engine.maker().destroy_buffer(buffer));
     if (weir::Tape *const tape = engine.tap.tape(); tape != nullptr)
       weir::pool::taped::tell_end(*reinterpret_cast<Pool *>(pool), *tape, buffer);
-    return engine.maker().destroy_buffer(buffer);
+    return {};
   });
 }
 
@@ -113,26 +127,35 @@ weir_result weir_buffer_shards(weir_pool pool, weir_buffer buffer, uint64_t offs
 weir_result weir_buffer_read(weir_pool pool, weir_buffer buffer, uint64_t offset, uint64_t length,
                              void *destination) {
   return with_engine(pool, [&](Engine &engine) {
-    return engine.cpu_copies().read(buffer, offset, length, destination);
+    return recorded_bytes(engine, VmtBytes::read, {number(buffer), offset, length},
+                          engine.cpu_copies().read(buffer, offset, length, destination));
   });
 }
 
 weir_result weir_buffer_write(weir_pool pool, weir_buffer buffer, uint64_t offset, uint64_t length,
                               const void *source) {
   return with_engine(pool, [&](Engine &engine) {
-    return engine.cpu_copies().write(buffer, offset, length, source);
+    return recorded_bytes(engine, VmtBytes::write, {number(buffer), offset, length},
+                          engine.cpu_copies().write(buffer, offset, length, source));
   });
 }
 
 weir_result weir_advise(weir_pool pool, weir_buffer buffer, uint64_t offset, uint64_t length,
                         uint32_t advice) {
-  return with_engine(
-      pool, [&](Engine &engine) { return engine.maker().advise(buffer, offset, length, advice); });
+  return with_engine(pool, [&](Engine &engine) -> Status {
+    WEIR_TRY(engine.maker().advise(buffer, offset, length, advice));
+    line(engine.tap, [&](VmtLines &text) {
+      return text.advise({number(buffer), offset, length}, advice);
+    });
+    return {};
+  });
 }
 
 weir_result weir_discard(weir_pool pool, weir_buffer buffer, uint64_t offset, uint64_t length) {
-  return with_engine(
-      pool, [&](Engine &engine) { return engine.cpu_copies().discard(buffer, offset, length); });
+  return with_engine(pool, [&](Engine &engine) {
+    return recorded_bytes(engine, VmtBytes::discard, {number(buffer), offset, length},
+                          engine.cpu_copies().discard(buffer, offset, length));
+  });
 }
 
 weir_result weir_buffer_set_name(weir_pool pool, weir_buffer buffer, const char *name) {
@@ -155,8 +178,11 @@ weir_result weir_buffer_name(weir_pool pool, weir_buffer buffer, char *text, siz
 }
 
 weir_result weir_buffer_set_priority(weir_pool pool, weir_buffer buffer, int32_t priority) {
-  return with_engine(pool,
-                     [&](Engine &engine) { return engine.maker().set_priority(buffer, priority); });
+  return with_engine(pool, [&](Engine &engine) -> Status {
+    WEIR_TRY(engine.maker().set_priority(buffer, priority));
+    line(engine.tap, [&](VmtLines &text) { return text.priority(number(buffer), priority); });
+    return {};
+  });
 }
 
 weir_result weir_hold(weir_pool pool, weir_buffer buffer, weir_device device, uint64_t *address) {
@@ -183,23 +209,35 @@ weir_result weir_hold_as(weir_pool pool, weir_buffer buffer, weir_device device,
     const HoldKind kind = mode == WEIR_READ ? HoldKind::read
                           : alone           ? HoldKind::alone
                                             : HoldKind::shared;
-    return engine.holder().hold(buffer, device, kind, address);
+    WEIR_TRY(engine.holder().hold(buffer, device, kind, address));
+    line(engine.tap,
+         [&](VmtLines &text) { return text.hold(number(buffer), device, mode, flags); });
+    return {};
   });
 }
 
 weir_result weir_unhold(weir_pool pool, weir_buffer buffer) {
-  return with_engine(pool, [&](Engine &engine) { return engine.holder().unhold(buffer); });
+  return with_engine(pool, [&](Engine &engine) -> Status {
+    WEIR_TRY(engine.holder().unhold(buffer));
+    line(engine.tap, [&](VmtLines &text) { return text.unhold(number(buffer)); });
+    return {};
+  });
 }
 
 weir_result weir_host_register(weir_pool pool, weir_buffer buffer, void *memory, uint64_t flags) {
-  return with_engine(pool, [&](Engine &engine) {
-    return engine.registrar().host_register(buffer, memory, flags);
+  return with_engine(pool, [&](Engine &engine) -> Status {
+    WEIR_TRY(engine.registrar().host_register(buffer, memory, flags));
+    line(engine.tap, [&](VmtLines &text) { return text.register_host(number(buffer), flags); });
+    return {};
   });
 }
 
 weir_result weir_host_unregister(weir_pool pool, weir_buffer buffer) {
-  return with_engine(pool,
-                     [&](Engine &engine) { return engine.registrar().host_unregister(buffer); });
+  return with_engine(pool, [&](Engine &engine) -> Status {
+    WEIR_TRY(engine.registrar().host_unregister(buffer));
+    line(engine.tap, [&](VmtLines &text) { return text.unregister_host(number(buffer)); });
+    return {};
+  });
 }
 
 weir_result weir_malloc(weir_pool pool, weir_device device, weir_stream stream, uint64_t size,
@@ -211,8 +249,11 @@ weir_result weir_malloc(weir_pool pool, weir_device device, weir_stream stream, 
     WEIR_TRY(need(address, "address"));
     Stream *queue = nullptr;
     if (stream != nullptr) WEIR_TRY(get(*object, stream, &queue));
-    return object->engine().lines().malloc(device, queue, size, object->stack_from(caller),
-                                           address);
+    WEIR_TRY(
+        object->engine().lines().malloc(device, queue, size, object->stack_from(caller), address));
+    if (weir::Tape *const tape = tape_of(object->engine().tap); tape != nullptr) [[unlikely]]
+      weir::pool::taped::tell_allocation(*object, *tape, queue, device, *address, size);
+    return {};
   });
 }
 
@@ -222,6 +263,9 @@ weir_result weir_free(weir_pool pool, weir_stream stream, uint64_t address) {
     WEIR_TRY(get(pool, &object));
     Stream *queue = nullptr;
     if (stream != nullptr) WEIR_TRY(get(*object, stream, &queue));
+    // Before it: another thread may be given the same memory at once.
+    if (weir::Tape *const tape = tape_of(object->engine().tap); tape != nullptr) [[unlikely]]
+      weir::pool::taped::tell_free(*object, *tape, queue, address);
     return object->engine().lines().free(queue, address);
   });
 }

@@ -3,6 +3,7 @@
 // weir/lease.h: names of operations, acquire, release, asynchronous requests, prefetch, announce.
 
 #include "api/src/guard.hpp"
+#include "core/pool/recorded_calls.hpp"
 #include "core/pool/taped_calls.hpp"
 
 #include <cstring>
@@ -106,6 +107,10 @@ weir_result weir_operation_id(weir_pool pool, const char *name, uint32_t *id) {
                   length, longest);
     }
     *id = object->engine().operation_names().id_of({name, length});
+    namespace recorded = weir::pool::recorded;
+    recorded::lines(recorded::tape_of(object->engine().tap), 4096, [&](recorded::VmtLines &text) {
+      return text.operation_name(object->id(), *id, {name, length});
+    });
     return {};
   });
 }
@@ -190,7 +195,10 @@ weir_result weir_prefetch(weir_pool pool, weir_stream stream, const weir_use *us
     WEIR_TRY(get(pool, &object));
     WEIR_TRY(weir::api::get(*object, stream, &queue));
     if (count != 0) WEIR_TRY(need(uses, "uses"));
-    return object->engine().prefetcher().prefetch(*queue, uses, count);
+    WEIR_TRY(object->engine().prefetcher().prefetch(*queue, uses, count));
+    namespace recorded = weir::pool::recorded;
+    recorded::prefetch(*object, recorded::tape_of(object->engine().tap), queue->slot, uses, count);
+    return {};
   });
 }
 
@@ -206,8 +214,12 @@ weir_result weir_announce(weir_pool pool, weir_stream stream, const weir_operati
       return fail(WEIR_ERROR_INVALID_ARGUMENT, "flags %#llx has bits this version does not know",
                   static_cast<unsigned long long>(flags));
     }
-    return object->engine().prefetcher().announce(*queue, operations, count,
-                                                  (flags & WEIR_ANNOUNCE_REPLACE) != 0);
+    WEIR_TRY(object->engine().prefetcher().announce(*queue, operations, count,
+                                                    (flags & WEIR_ANNOUNCE_REPLACE) != 0));
+    namespace recorded = weir::pool::recorded;
+    recorded::announce(*object, recorded::tape_of(object->engine().tap), queue->slot, operations,
+                       count, flags);
+    return {};
   });
 }
 

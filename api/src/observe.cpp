@@ -17,7 +17,7 @@ using weir::pool::Tracer;
 namespace {
 
 Status check_kind(uint32_t kind) {
-  if (kind == WEIR_TRACE_TIMELINE) return {};
+  if (kind == WEIR_TRACE_TIMELINE || kind == WEIR_TRACE_RECORDING) return {};
   return fail(WEIR_ERROR_INVALID_ARGUMENT, "kind is %u, no kind of trace", kind);
 }
 

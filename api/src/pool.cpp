@@ -4,6 +4,7 @@
 
 #include "api/src/contexts.hpp"
 #include "api/src/guard.hpp"
+#include "core/pool/recorded_calls.hpp"
 
 #include "core/pool/left_behind.hpp"
 #include "core/pool/snapshot.hpp"
@@ -19,6 +20,10 @@ using weir::api::need;
 using weir::pool::ClientHandle;
 using weir::pool::Context;
 using weir::pool::Pool;
+using weir::pool::recorded::line;
+using weir::pool::recorded::tape_of;
+using weir::pool::recorded::VmtLines;
+namespace recorded = weir::pool::recorded;
 
 namespace {
 
@@ -67,7 +72,10 @@ Status destroy_pool(weir_pool handle) {
   if (handle == nullptr) return {};
   Pool *pool = nullptr;
   WEIR_TRY(get(handle, &pool));
+  recorded::stats(*pool);
   WEIR_TRY(pool->shutdown());
+  line(pool->engine().tap,
+       [&](VmtLines &text) { return text.ends(weir::record::VmtThing::pool, pool->id()); });
   tell_what_is_left(*pool);
   Context &context = pool->context();
   const uint32_t id = pool->id();
@@ -98,7 +106,9 @@ Status policy_load(weir_pool handle, const void *bytes, uint64_t size) {
   Pool *pool = nullptr;
   WEIR_TRY(get(handle, &pool));
   WEIR_TRY(need(bytes, "bytes"));
-  return pool->engine().policy_store().load({static_cast<const unsigned char *>(bytes), size});
+  WEIR_TRY(pool->engine().policy_store().load({static_cast<const unsigned char *>(bytes), size}));
+  line(pool->engine().tap, [&](VmtLines &text) { return text.policy_load(pool->id(), size); });
+  return {};
 }
 
 Status map(weir_pool handle, weir_piece *pieces, size_t capacity, size_t *count) {
@@ -148,7 +158,11 @@ weir_result weir_pool_add_device(weir_pool pool, const weir_pool_device *device)
     Pool *object = nullptr;
     WEIR_TRY(get(pool, &object));
     WEIR_TRY(need(device, "device"));
-    return object->add_device(*device);
+    WEIR_TRY(object->add_device(*device));
+    line(object->engine().tap, [&](VmtLines &text) {
+      return text.pool_device(object->id(), device->device, device->budget);
+    });
+    return {};
   });
 }
 
@@ -158,6 +172,7 @@ weir_result weir_pool_rebalance(weir_pool pool, uint64_t bytes, uint64_t *moved)
     WEIR_TRY(get(pool, &object));
     uint64_t done = 0;
     const Status status = object->engine().prefetcher().rebalance(bytes, &done);
+    line(object->engine().tap, [&](VmtLines &text) { return text.rebalance(object->id(), bytes); });
     if (moved != nullptr) *moved = done;
     return status;
   });
@@ -167,7 +182,10 @@ weir_result weir_pool_remove_device(weir_pool pool, weir_device device, uint64_t
   return guarded(pool, [&]() -> Status {
     Pool *object = nullptr;
     WEIR_TRY(get(pool, &object));
-    return object->engine().membership().remove(device, timeout_ns);
+    WEIR_TRY(object->engine().membership().remove(device, timeout_ns));
+    line(object->engine().tap,
+         [&](VmtLines &text) { return text.remove_device(object->id(), device); });
+    return {};
   });
 }
 
@@ -202,6 +220,7 @@ weir_result weir_client_create(weir_pool pool, const weir_client_desc *given, we
     ClientHandle *handle = nullptr;
     WEIR_TRY(object->create_client(desc, &handle));
     *client = reinterpret_cast<weir_client>(handle);
+    recorded::client(*object, tape_of(object->engine().tap), handle, desc);
     return {};
   });
 }
@@ -211,7 +230,12 @@ weir_result weir_client_destroy(weir_client client) {
     if (client == nullptr) return {};
     ClientHandle *object = nullptr;
     WEIR_TRY(get(client, &object));
-    return object->pool->destroy_client(object);
+    Pool &pool = *object->pool;
+    WEIR_TRY(pool.destroy_client(object));
+    line(pool.engine().tap, [&](VmtLines &text) {
+      return text.ends(weir::record::VmtThing::client, recorded::number(client));
+    });
+    return {};
   });
 }
 
@@ -233,6 +257,8 @@ weir_result weir_pool_trim(weir_pool pool, weir_device device, uint32_t level, u
     uint64_t done = 0;
     const Status status = object->engine().trimmer().trim(device, level, bytes, &done);
     if (freed != nullptr) *freed = done;
+    line(object->engine().tap,
+         [&](VmtLines &text) { return text.trim(object->id(), device, level, bytes); });
     return status;
   });
 }
@@ -248,6 +274,10 @@ weir_result weir_pool_defragment(weir_pool pool, const weir_defragment_desc *giv
     // A report that cannot be written is refused before anything is done.
     if (report != nullptr) WEIR_TRY(weir::check_size_of(report, "report"));
     const Status status = object->defragmenter().run(desc, &value);
+    line(object->engine().tap, [&](VmtLines &text) {
+      return text.defragment({object->id(), desc.device, desc.flags, desc.max_bytes, desc.max_moves,
+                              desc.max_ns, desc.max_cost_permille});
+    });
     if (report != nullptr) {
       const weir::KeepError keep;
       (void)weir::write_output(value, "report", report);
@@ -262,7 +292,12 @@ weir_result weir_pool_set_defragmentation(weir_pool pool, const weir_defragmenta
     WEIR_TRY(get(pool, &object));
     weir_defragmentation_desc desc = WEIR_DEFRAGMENTATION_DESC_INIT;
     WEIR_TRY(weir::read_descriptor(given, "desc", &desc));
-    return object->set_defragmentation(desc);
+    WEIR_TRY(object->set_defragmentation(desc));
+    line(object->engine().tap, [&](VmtLines &text) {
+      return text.defragmentation({object->id(), desc.threshold_permille, desc.flags,
+                                   desc.bytes_per_second, desc.max_cost_permille});
+    });
+    return {};
   });
 }
 

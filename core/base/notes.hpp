@@ -27,7 +27,9 @@ enum Kind : uint8_t {
   stretch,     ///< Work
   move,        ///< Move
   event,       ///< Told
-  call,        ///< Call, then its text
+  text,        ///< Text, then it: lines of a recording
+  allocate,    ///< Allocation: weir_malloc
+  free,        ///< Allocation: weir_free, before it
 };
 
 /// Bits of Tape::wanted.
@@ -52,6 +54,8 @@ struct Acquire : Note {
   uint32_t uses = 0;
   uint32_t waits = 0, waits_lost = 0;
   int32_t result = 0;
+  uint64_t timeout_ns = 0;
+  bool async = false;
 };
 
 struct Release : Note {
@@ -117,12 +121,17 @@ struct Told : Note {
   uint32_t pool_id = 0;
 };
 
-/// A call that is recorded as it was made.
-struct Call : Note {
-  uint64_t a = 0, b = 0, c = 0, d = 0;
-  uint32_t pool_id = 0;
+struct Text : Note {
   uint32_t text_bytes = 0;
-  uint16_t which = 0;
+};
+
+struct Allocation : Note {
+  uint64_t address = 0;
+  uint64_t size = 0;
+  uint32_t pool_id = 0;
+  uint32_t device = 0;           ///< as it was given
+  uint32_t stream = UINT32_MAX;  ///< UINT32_MAX: none
+  uint32_t stream_device = 0;    ///< where it is
 };
 
 template <class Of>

@@ -46,6 +46,8 @@ class Tape {
   /// `head` is a struct that begins with a Note, whose kind is set; the tails follow it, each from a multiple of eight bytes on. Lost
   /// where there is no room.
   void put(Note *head, size_t bytes, std::initializer_list<Tail> tails = {}) noexcept;
+  /// One that could not be made.
+  void lose() noexcept { lost_.fetch_add(1, std::memory_order_relaxed); }
   uint64_t lost() const noexcept { return lost_.load(std::memory_order_relaxed); }
 
   static constexpr uint64_t rounded(uint64_t bytes) noexcept { return (bytes + 7) & ~uint64_t{7}; }

@@ -57,6 +57,8 @@ class Inspector {
   Status device_stats(uint32_t device_id, weir_pool_device_stats *stats) const;
   /// The peak counts from now on.
   Status reset_peak(uint32_t device_id) const;
+  /// What it was made with, all defaults filled in. Needs no lock: what is of the start.
+  const page::EngineConfig &config() const noexcept { return pool_.env.config; }
   Status client_stats(uint32_t id, weir_client_stats *stats) const;
 
   /// Of all of the buffer, without its address, which it need not keep therefore. False: it is dead.

@@ -301,7 +301,7 @@ Status Pool::grant(Request &request, weir_lease *lease) {
   options.cancelled = &request.cancelled;
   if (Tape *const tape = engine_.tap.tape(); tape != nullptr)
     return taped::acquire(*this, *tape, *request.stream, request.uses, request.count, options,
-                          lease);
+                          lease, true);
   return engine_.acquire(*request.stream, request.uses, request.count, options, lease);
 }
 

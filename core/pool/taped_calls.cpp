@@ -5,6 +5,7 @@
 #include "core/pool/taped_calls.hpp"
 
 #include "core/base/name.hpp"
+#include "core/pool/recorded_calls.hpp"
 
 #include <span>
 
@@ -13,7 +14,7 @@ namespace weir::pool::taped {
 using notes::put;
 
 Status acquire(Pool &pool, Tape &tape, backend::Stream &stream, weir_use *uses, size_t count,
-               const page::AcquireOptions &options, weir_lease *lease) {
+               const page::AcquireOptions &options, weir_lease *lease, bool async) {
   WaitLog waits;
   const ListenToWaits listen(&waits);
   notes::Acquire note;
@@ -26,6 +27,8 @@ Status acquire(Pool &pool, Tape &tape, backend::Stream &stream, weir_use *uses, 
   note.stream = stream.slot;
   note.device = stream.device != nullptr ? static_cast<int32_t>(stream.device->id) : -1;
   note.operation = options.operation;
+  note.timeout_ns = options.timeout_ns;
+  note.async = async;
   note.uses = readable ? static_cast<uint32_t>(count) : 0;
   note.waits = waits.count;
   note.waits_lost = waits.lost;
@@ -56,7 +59,7 @@ Status release(Pool &pool, Tape &tape, weir_lease lease, backend::Stream &stream
   return status;
 }
 
-void tell_buffer(const Pool &pool, Tape &tape, weir_buffer buffer, const weir_buffer_desc &desc,
+void tell_buffer(Pool &pool, Tape &tape, weir_buffer buffer, const weir_buffer_desc &desc,
                  uint32_t client) noexcept {
   const std::string_view name = kept_name(desc.name);
   notes::Buffer note;
@@ -69,6 +72,7 @@ void tell_buffer(const Pool &pool, Tape &tape, weir_buffer buffer, const weir_bu
   note.client = client;
   note.name_bytes = static_cast<uint32_t>(name.size());
   put(tape, notes::buffer, &note, {std::as_bytes(std::span(name))});
+  recorded::buffer(pool, (tape.wanted() & notes::recording) != 0 ? &tape : nullptr, buffer, desc);
 }
 
 void tell_name(const Pool &pool, Tape &tape, weir_buffer buffer, const char *name) noexcept {
@@ -78,6 +82,33 @@ void tell_name(const Pool &pool, Tape &tape, weir_buffer buffer, const char *nam
   note.pool_id = pool.id();
   note.name_bytes = static_cast<uint32_t>(kept.size());
   put(tape, notes::buffer, &note, {std::as_bytes(std::span(kept))});
+  if ((tape.wanted() & notes::recording) != 0)
+    recorded::lines(&tape, 2048,
+                    [&](recorded::VmtLines &text) { return text.rename(note.buffer, kept); });
+}
+
+static notes::Allocation allocation_of(const Pool &pool, const backend::Stream *stream,
+                                       uint64_t address) noexcept {
+  notes::Allocation note;
+  note.address = address;
+  note.pool_id = pool.id();
+  if (stream != nullptr) note.stream = stream->slot;
+  if (stream != nullptr && stream->device != nullptr) note.stream_device = stream->device->id;
+  return note;
+}
+
+void tell_allocation(const Pool &pool, Tape &tape, const backend::Stream *stream,
+                     weir_device device, uint64_t address, uint64_t size) noexcept {
+  notes::Allocation note = allocation_of(pool, stream, address);
+  note.size = size;
+  note.device = device;
+  put(tape, notes::allocate, &note);
+}
+
+void tell_free(const Pool &pool, Tape &tape, const backend::Stream *stream,
+               uint64_t address) noexcept {
+  notes::Allocation note = allocation_of(pool, stream, address);
+  put(tape, notes::free, &note);
 }
 
 void tell_end(const Pool &pool, Tape &tape, weir_buffer buffer) noexcept {
@@ -85,6 +116,10 @@ void tell_end(const Pool &pool, Tape &tape, weir_buffer buffer) noexcept {
   note.buffer = reinterpret_cast<uint64_t>(buffer);
   note.pool_id = pool.id();
   put(tape, notes::buffer_end, &note);
+  if ((tape.wanted() & notes::recording) != 0)
+    recorded::lines(&tape, 0, [&](recorded::VmtLines &text) {
+      return text.ends(record::VmtThing::buffer, note.buffer);
+    });
 }
 
 void tell_refusal(const Pool &pool, Tape &tape, weir_result result) noexcept {

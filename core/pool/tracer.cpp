@@ -8,7 +8,11 @@
 #include "core/base/signals.hpp"
 #include "core/pool/context.hpp"
 #include "core/pool/pool.hpp"
+#include "core/pool/recorded_calls.hpp"
 #include "core/trace/chrome_writer.hpp"
+#include "core/trace/vmt_writer.hpp"
+
+#include <weir/observe.h>
 
 #include <cerrno>
 #include <chrono>
@@ -20,7 +24,7 @@ namespace {
 
 constexpr size_t ring_bytes = size_t{4} << 20U;
 constexpr uint64_t usual_bytes = uint64_t{1} << 30U, least_bytes = uint64_t{64} << 10U;
-constexpr std::chrono::milliseconds short_rest{1}, long_rest{4};
+constexpr std::chrono::microseconds short_rest{250}, long_rest{4000};
 constexpr uint64_t sample_every_ns = 10'000'000;
 /// Notes taken before others have a turn.
 constexpr size_t most_at_once = 16384;
@@ -75,8 +79,12 @@ Status Tracer::make_writer(const Wish &wish, Trace *trace) {
     return fail(WEIR_ERROR_IO, {.native = errno}, "cannot create the trace's file '%s': %s",
                 path.c_str(), strerrordesc_np(errno));
   trace::Pools &pools = *this;
-  trace->writer = std::make_unique<trace::ChromeWriter>(
-      file, wish.most_bytes != 0 ? wish.most_bytes : usual_bytes, steady_ns(), pools);
+  const uint64_t most_bytes = wish.most_bytes != 0 ? wish.most_bytes : usual_bytes;
+  if (wish.kind == WEIR_TRACE_RECORDING)
+    trace->writer = std::make_unique<trace::VmtWriter>(
+        file, most_bytes, path.ends_with(".zst"), recorded::head(context_), steady_ns(), pools);
+  else
+    trace->writer = std::make_unique<trace::ChromeWriter>(file, most_bytes, steady_ns(), pools);
   return {};
 }
 
@@ -161,16 +169,19 @@ void Tracer::finish() noexcept {
 }
 
 void Tracer::start_wished() noexcept {
-  const char *const path = secure_getenv("WEIR_TRACE");
-  if (path == nullptr || path[0] == '\0') return;
+  constexpr std::array<const char *, kinds> variables{"WEIR_TRACE", "WEIR_RECORD"};
   const KeepError keep;
-  (void)if_memory([&] {
-    Wish wish{.path = path, .numbered = true};
-    if (const char *most = secure_getenv("WEIR_TRACE_BYTES"))
-      wish.most_bytes = std::max<uint64_t>(std::strtoull(most, nullptr, 10), least_bytes);
-    const Status status = start(wish);
-    if (!status) context_.log()(WEIR_LOG_WARNING, "WEIR_TRACE: no trace: %s", last_error().text);
-  });
+  for (uint32_t kind = 0; kind < kinds; ++kind) {
+    const char *const path = secure_getenv(variables[kind]);
+    if (path == nullptr || path[0] == '\0') continue;
+    (void)if_memory([&] {
+      Wish wish{.kind = kind, .path = path, .numbered = true};
+      if (const char *most = secure_getenv("WEIR_TRACE_BYTES"))
+        wish.most_bytes = std::max<uint64_t>(std::strtoull(most, nullptr, 10), least_bytes);
+      if (!start(wish))
+        context_.log()(WEIR_LOG_WARNING, "%s: no trace: %s", variables[kind], last_error().text);
+    });
+  }
 }
 
 bool Tracer::any() const noexcept {
@@ -203,7 +214,9 @@ void Tracer::attach(Pool &pool) noexcept {
   note.pool_id = pool.id();
   std::strncpy(note.name, pool.name(), sizeof note.name - 1);
   notes::put(tape_, notes::pool, &note);
-  (void)if_memory([&] { tell_buffers(pool); });
+  if ((tape_.wanted() & notes::timeline) != 0) (void)if_memory([&] { tell_buffers(pool); });
+  if ((tape_.wanted() & notes::recording) != 0)
+    (void)if_memory([&] { recorded::pool(pool, &tape_); });
   for (const EventNotes &each : listeners_)
     if (&each.pool == &pool) return;
   (void)if_memory([&] {
