@@ -317,8 +317,15 @@ weir_result weir_stream_synchronize(weir_stream stream) {
     WEIR_TRY(get(stream, &object));
     if (object->device == nullptr) return {};
     const weir::backend::Device &device = *object->device;
-    return device.check(device.table().stream_synchronize(device.state(), object->native),
-                        "stream_synchronize");
+    WEIR_TRY(device.check(device.table().stream_synchronize(device.state(), object->native),
+                          "stream_synchronize"));
+    auto *const context = static_cast<weir::pool::Context *>(object->owner);
+    if (weir::Tape *const tape = context->tracer().recording(); tape != nullptr) {
+      weir::notes::Synchronize note;
+      note.stream = object->slot;
+      weir::notes::put(*tape, weir::notes::synchronize, &note);
+    }
+    return {};
   });
 }
 

@@ -15,21 +15,22 @@ namespace weir::notes {
 
 enum Kind : uint8_t {
   nothing = 0,
-  pool,        ///< Pool: one is there
-  pool_end,    ///< Pool
-  acquire,     ///< Acquire, then its WaitSpan's, then its weir_use's
-  release,     ///< Release: it is about to be made
-  fence,       ///< Fence: it has been made
-  buffer,      ///< Buffer, then its name: it is there
-  buffer_end,  ///< Buffer: it is about to go
-  refusal,     ///< Refusal
-  round,       ///< Evictions
-  stretch,     ///< Work
-  move,        ///< Move
-  event,       ///< Told
-  text,        ///< Text, then it: lines of a recording
-  allocate,    ///< Allocation: weir_malloc
-  free,        ///< Allocation: weir_free, before it
+  pool,         ///< Pool: one is there
+  pool_end,     ///< Pool
+  acquire,      ///< Acquire, then its WaitSpan's, then its weir_use's
+  release,      ///< Release: it is about to be made
+  fence,        ///< Fence: it has been made
+  buffer,       ///< Buffer, then its name: it is there
+  buffer_end,   ///< Buffer: it is about to go
+  refusal,      ///< Refusal
+  round,        ///< Evictions
+  stretch,      ///< Work
+  move,         ///< Move
+  event,        ///< Told
+  text,         ///< Text, then it: lines of a recording
+  allocate,     ///< Allocation: weir_malloc
+  free,         ///< Allocation: weir_free, before it
+  synchronize,  ///< Synchronize: weir_stream_synchronize has returned
 };
 
 /// Bits of Tape::wanted.
@@ -123,6 +124,10 @@ struct Told : Note {
 
 struct Text : Note {
   uint32_t text_bytes = 0;
+};
+
+struct Synchronize : Note {
+  uint32_t stream = 0;
 };
 
 struct Allocation : Note {

@@ -45,6 +45,8 @@ class Tracer final : trace::Pools {
   /// Stops all.
   void finish() noexcept;
 
+  /// Where a call that is about no pool is recorded; nullptr: nobody records.
+  Tape *recording() noexcept { return (tape_.wanted() & notes::recording) != 0 ? &tape_ : nullptr; }
   /// The pool can be found by its number from now on, or will not be any more.
   void add(Pool &pool) noexcept;
   void remove(Pool &pool) noexcept;

@@ -145,6 +145,13 @@ void VmtWriter::take(const Note &note) {
     case notes::pool:
       operations_.erase(as<notes::Pool>(note).pool_id);
       return;
+    case notes::synchronize: {
+      const auto &done = as<notes::Synchronize>(note);
+      if (streams_.find(done.stream) == streams_.end()) return;  // of a stream without leases
+      moment(note);
+      (void)lines_.synchronize(done.stream);
+      break;
+    }
     case notes::text: {
       const auto &text = as<notes::Text>(note);
       moment(note);
