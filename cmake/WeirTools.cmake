@@ -31,11 +31,15 @@ if(weir_tool_sources)
   set_target_properties(weir_placement PROPERTIES LINKER_LANGUAGE CXX)
   # An archive, not objects: a unit test then links only the parts it names.
   set(weir_frag_page ${CMAKE_BINARY_DIR}/generated/tools/frag_page.cpp)
-  add_custom_command(OUTPUT ${weir_frag_page}
-    COMMAND ${CMAKE_COMMAND} -DIN=${PROJECT_SOURCE_DIR}/tools/weir/frag/page.html -DOUT=${weir_frag_page}
+  set(weir_frag_html ${CMAKE_BINARY_DIR}/generated/tools/frag_page.html)
+  file(GLOB weir_frag_parts CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tools/weir/frag/page/*)
+  add_custom_command(OUTPUT ${weir_frag_page} BYPRODUCTS ${weir_frag_html}
+    COMMAND ${CMAKE_COMMAND} -DFOLDER=${PROJECT_SOURCE_DIR}/tools/weir/frag/page -DOUT=${weir_frag_html}
+      -P ${PROJECT_SOURCE_DIR}/cmake/frag-page.cmake
+    COMMAND ${CMAKE_COMMAND} -DIN=${weir_frag_html} -DOUT=${weir_frag_page}
       -DHEADER=tools/weir/frag/page.hpp -DNAMESPACE=weir::tool::frag -DNAME=page_template
       -P ${PROJECT_SOURCE_DIR}/cmake/embed-text.cmake
-    DEPENDS ${PROJECT_SOURCE_DIR}/tools/weir/frag/page.html ${PROJECT_SOURCE_DIR}/cmake/embed-text.cmake VERBATIM)
+    DEPENDS ${weir_frag_parts} ${PROJECT_SOURCE_DIR}/cmake/frag-page.cmake ${PROJECT_SOURCE_DIR}/cmake/embed-text.cmake VERBATIM)
   add_library(weir_tool STATIC EXCLUDE_FROM_ALL ${weir_tool_sources} ${weir_frag_page})  # for whom links it
   # What makes and compares every byte of a replay is worth optimising even where nothing else of the command is.
   set(weir_apart ${PROJECT_SOURCE_DIR}/tools/weir/pattern.cpp)
