@@ -271,7 +271,9 @@ void the_timeline_answers(void **) {
                             {{"key", "ArrowUp"}, {"on", "curve"}, {"look", "up"}},
                             {{"key", "Escape"}, {"on", "curve"}, {"look", "left"}}});
   const Json &before = seen(answers);
-  // The bands over an instant are all that lives then.
+  // Bands fill what is below the live bytes, and no more.
+  assert_true(before["worst"].get<double>() <= 1);
+  // Those over an instant are all that lives then.
   std::set<uint64_t> live;
   for (uint64_t i = 0; i < trace.blocks.size(); ++i)
     if (trace.blocks[i].live_at(before["time"].get<uint64_t>())) live.insert(i);
@@ -330,6 +332,7 @@ void a_crowd_is_drawn(void **) {
   const Json &view = seen(answers);
   assert_true(view["shown"].get<size_t>() >= 30000);
   expect_legible(view);
+  assert_true(view["worst"].get<double>() <= 1);
   assert_true(view["fills"].size() >= 5);  // both tags' shades among them
   assert_int_equal(view["list"].size(), 200);
   assert_true(view["more"] == "and 29,800 more");

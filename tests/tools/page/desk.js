@@ -85,7 +85,7 @@ Object.assign(globalThis, {
 const settle = () => { while (queue.length) queue.shift()(); };
 
 const script = html.slice(html.lastIndexOf("<script>") + 8, html.lastIndexOf("</script>"));
-const inside = "globalThis.page = { state, B, S, F, T, film, curves, bandAt, bandsAt, plot, xOf, yOf, theme: () => theme, shown: () => shown, here: () => here, layout: () => layout, lives };\n";
+const inside = "globalThis.page = { state, B, S, F, T, film, curves, bandAt, bandsAt, plot, xOf, yOf, theme: () => theme, shown: () => shown, here: () => here, layout: () => layout, lives, bucketOf, top_, bands: () => bands };\n";
 (0, eval)(script.replace(/\}\)\(\);\s*$/, inside + "})();"));
 settle();
 
@@ -112,8 +112,19 @@ function look() {
     matches: byId.matches.textContent, now: byId.now.textContent, block: byId.block.textContent, focus: state.focus < 0 ? -1 : B.id[state.focus],
     time: at, live: F.live[state.frame], tip: byId.tip.style.display === "block" ? byId.tip.textContent : "", address: globalThis.address || "",
     theme: doc.documentElement.dataset.theme, notes: byId.notes.textContent,
-    bands: page.bandsAt(at).map(b => B.id[b]), fills: [...canvases.map.getContext("2d").fills],
+    worst: worstColumn(), bands: page.bandsAt(at).map(b => B.id[b]), fills: [...canvases.map.getContext("2d").fills],
   };
+}
+// By how many pixels the bands of a column are higher or lower, at most, than what is live there.
+function worstColumn() {
+  const { owner, wide, high } = page.bands(), live = page.curves[0].high;
+  let worst = 0;
+  for (let x = 0; x < wide; ++x) {
+    let taken = 0;
+    for (let y = 0; y < high; ++y) taken += owner[y * wide + x] !== -1 ? 1 : 0;
+    worst = Math.max(worst, Math.abs(taken - live[page.bucketOf(x, wide)] * high / (page.top_ * 1.06)));
+  }
+  return worst;
 }
 // The place of a band's middle over an instant, where it is seen.
 function placeOf(id, time) {
