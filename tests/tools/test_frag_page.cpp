@@ -119,9 +119,13 @@ void the_timeline_is_the_trace_s(void **) {
   const Numbers ids = unpacked_deltas(film["blocks"]["id"].get<std::string>());
   const Numbers told = unpacked_deltas(timeline["block"].get<std::string>());
   const Numbers times = unpacked_deltas(timeline["time"].get<std::string>());
-  const Numbers rest = unpacked_deltas(timeline["others"].get<std::string>());
+  Numbers rest(times.size(), 0);
+  for (const Json &column : timeline["others"]) {
+    const Numbers sums = unpacked_deltas(column.get<std::string>());
+    assert_int_equal(sums.size(), times.size());
+    for (size_t i = 0; i < sums.size(); ++i) rest[i] += sums[i];
+  }
   assert_int_equal(timeline["left_out"].get<uint64_t>(), 0);
-  assert_int_equal(times.size(), rest.size());
   assert_int_equal(told.size(), trace.blocks.size());  // each lives at some time
   const Numbers high = unpacked_deltas(film["curves"][0]["high"].get<std::string>());
   assert_int_equal(times.size(), high.size());
@@ -142,8 +146,9 @@ void a_timeline_has_a_bound(void **) {
   const Trace trace(40);
   Story story;
   for (const Block &block : trace.blocks)
-    story.blocks.push_back(
-        {block.bytes, block.born, block.dies == UINT64_MAX ? never : block.dies, 0});
+    story.blocks.push_back({block.bytes, block.born, block.dies == UINT64_MAX ? never : block.dies,
+                            block.tag == "scratch" ? 1U : 0U});
+  story.tags = {"kept", "scratch"};
   const Timeline timeline = timeline_of(story, trace.events, 7, 25);
   assert_int_equal(timeline.blocks.size(), 25);
   assert_int_equal(timeline.times.size(), trace.events / 7 + 1);
@@ -159,11 +164,15 @@ void a_timeline_has_a_bound(void **) {
     if (at_some && !told) assert_true(block.bytes <= least);
   }
   assert_int_equal(timeline.left_out, drawn - 25);
+  const auto others = others_of(story, timeline, {0, 1}, 2);
   for (size_t i = 0; i < timeline.times.size(); ++i) {
-    uint64_t sum = timeline.others[i];
+    uint64_t sum = others[0][i] + others[1][i], scratch = 0;
     for (const uint32_t block : timeline.blocks)
       sum += trace.blocks[block].live_at(timeline.times[i]) ? trace.blocks[block].bytes : 0;
     assert_int_equal(sum, trace.live_at(timeline.times[i]));
+    for (const Block &block : trace.blocks)  // none of which is among the largest
+      scratch += block.tag == "scratch" && block.live_at(timeline.times[i]) ? block.bytes : 0;
+    assert_int_equal(others[1][i], scratch);
     // The fullest of its bucket.
     for (uint64_t t = i * 7; t < std::min((i + 1) * 7, trace.events + 1); ++t)
       assert_true(trace.live_at(t) <= trace.live_at(timeline.times[i]));

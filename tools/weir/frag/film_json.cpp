@@ -143,13 +143,21 @@ Json frames_json(const Film &film, Texts *texts) {
           {"name", packed(name)},          {"phase", packed(phase)}};
 }
 
-Json timeline_json(const Timeline &timeline, const Shown &shown) {
+Json timeline_json(const Film &film, const Shown &shown, const Story &story) {
+  const Timeline &timeline = film.timeline;
   Numbers blocks;
   for (const uint32_t block : timeline.blocks) blocks.push_back(shown.index(block));
+  // A class for each tag that has a colour, and one for all others.
+  const std::vector<uint32_t> tags = coloured_tags(film, story);
+  std::vector<size_t> class_of_tag(story.tags.size(), tags.size());
+  for (size_t i = 0; i < tags.size(); ++i) class_of_tag[tags[i]] = i;
+  Json others = Json::array();
+  for (const Numbers &sums : others_of(story, timeline, class_of_tag, tags.size() + 1))
+    others.push_back(packed_deltas(sums));
   return {{"count", blocks.size()},
           {"left_out", timeline.left_out},
           {"time", packed_deltas(timeline.times)},
-          {"others", packed_deltas(timeline.others)},
+          {"others", others},
           {"block", packed_deltas(blocks)}};
 }
 
@@ -252,7 +260,7 @@ std::string film_json(const Film &film, const Story &story, ColourMode mode) {
   json["frames"] = frames_json(film, &texts);
   json["texts"] = texts.list;
   json["blocks"] = blocks_json(shown, story);
-  json["timeline"] = timeline_json(film.timeline, shown);
+  json["timeline"] = timeline_json(film, shown, story);
   json["spans"] = spans_json(film.blocks, shown, story);
   json["reserved"] = spans_json(film.reserved, shown, story);
   std::string text = json.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);

@@ -9,25 +9,18 @@
 namespace weir::tool::frag {
 namespace {
 
-/// Live bytes at each time; differences may wrap, their sums do not.
-class LiveBytes {
- public:
-  explicit LiveBytes(uint64_t end) : gained_(end + 2, 0) {}
-  void add(const StoryBlock &block) {
-    const uint64_t past = gained_.size() - 1;
-    if (block.born >= past) return;
-    gained_[block.born] += block.bytes;
-    gained_[std::min(block.dies, past)] -= block.bytes;
+/// Live bytes at each time. Differences may wrap, their sums do not.
+std::vector<uint64_t> live_bytes(const Story &story, uint64_t end) {
+  std::vector<uint64_t> live(end + 2, 0);
+  for (const StoryBlock &block : story.blocks) {
+    if (block.born > end) continue;
+    live[block.born] += block.bytes;
+    live[std::min(block.dies, end + 1)] -= block.bytes;
   }
-  std::vector<uint64_t> sums() && {
-    gained_.pop_back();
-    for (size_t i = 1; i < gained_.size(); ++i) gained_[i] += gained_[i - 1];
-    return std::move(gained_);
-  }
-
- private:
-  std::vector<uint64_t> gained_;
-};
+  live.pop_back();
+  for (size_t i = 1; i < live.size(); ++i) live[i] += live[i - 1];
+  return live;
+}
 
 std::vector<uint64_t> fullest_times(const std::vector<uint64_t> &live, uint64_t bucket) {
   std::vector<uint64_t> times;
@@ -44,10 +37,7 @@ std::vector<uint64_t> fullest_times(const std::vector<uint64_t> &live, uint64_t 
 
 Timeline timeline_of(const Story &story, uint64_t end, uint64_t bucket, size_t most_blocks) {
   Timeline timeline;
-  LiveBytes all(end);
-  for (const StoryBlock &block : story.blocks) all.add(block);
-  const std::vector<uint64_t> live = std::move(all).sums();
-  timeline.times = fullest_times(live, bucket);
+  timeline.times = fullest_times(live_bytes(story, end), bucket);
 
   std::vector<uint32_t> &told = timeline.blocks;
   for (uint32_t i = 0; i < story.blocks.size(); ++i) {
@@ -66,12 +56,33 @@ Timeline timeline_of(const Story &story, uint64_t end, uint64_t bucket, size_t m
     told.resize(most_blocks);
     std::ranges::sort(told);
   }
-
-  LiveBytes drawn(end);
-  for (const uint32_t block : told) drawn.add(story.blocks[block]);
-  const std::vector<uint64_t> sums = std::move(drawn).sums();
-  for (const uint64_t time : timeline.times) timeline.others.push_back(live[time] - sums[time]);
   return timeline;
+}
+
+std::vector<std::vector<uint64_t>> others_of(const Story &story, const Timeline &timeline,
+                                             const std::vector<size_t> &class_of_tag,
+                                             size_t classes) {
+  const auto &times = timeline.times;
+  const auto index = [&times](uint64_t time) {
+    return static_cast<size_t>(std::ranges::lower_bound(times, time) - times.begin());
+  };
+  std::vector<std::vector<uint64_t>> sums(classes, std::vector<uint64_t>(times.size() + 1, 0));
+  auto told = timeline.blocks.begin();
+  for (uint32_t i = 0; i < story.blocks.size(); ++i) {
+    if (told != timeline.blocks.end() && *told == i) {
+      ++told;
+      continue;
+    }
+    const StoryBlock &block = story.blocks[i];
+    std::vector<uint64_t> &sum = sums[class_of_tag[block.tag]];
+    sum[index(block.born)] += block.bytes;
+    sum[index(block.dies)] -= block.bytes;
+  }
+  for (std::vector<uint64_t> &sum : sums) {
+    sum.pop_back();
+    for (size_t k = 1; k < sum.size(); ++k) sum[k] += sum[k - 1];
+  }
+  return sums;
 }
 
 }  // namespace weir::tool::frag

@@ -49,7 +49,7 @@ for (const name of ["time", "live", "reserved", "moved", "operation"]) F[name] =
 F.name = packed(film.frames.name); F.phase = packed(film.frames.phase);
 const curves = film.curves.map(c => ({ name: c.name, low: deltas(c.low), high: deltas(c.high) }));
 const T = { count: film.timeline.count, left_out: film.timeline.left_out, time: deltas(film.timeline.time),
-  others: deltas(film.timeline.others), block: Int32Array.from(deltas(film.timeline.block)) };
+  others: film.timeline.others.map(deltas), block: Int32Array.from(deltas(film.timeline.block)) };
 const lives = (block, time) => B.born[block] <= time && (!B.life[block] || time < B.born[block] + B.life[block]);
 
 // ---- words ----

@@ -189,7 +189,10 @@ function overCurve(event) {
   }
   const list = [`${exact(Math.round(share * film.end))} ${film.unit}`];
   for (const c of curves) if (bucket < c.high.length) list.push(`${c.name}: ${human(c.high[bucket])}`);
-  if (block === others) list.push(`smaller blocks: ${human(T.others[Math.min(bucket, T.others.length - 1)])}`);
+  if (block <= others) {
+    const kind = others - block, name = kind < P.tags.length ? nameOf(P.tags[kind]) : "other tags";
+    list.push(`smaller blocks, ${name}: ${human(T.others[kind][Math.min(bucket, T.time.length - 1)])}`);
+  }
   showTip(list.join("\n"), event, true);
 }
 curve.addEventListener("pointerdown", event => {
@@ -249,7 +252,7 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { ap
 document.title = film.title + " - weir frag";
 $("title").textContent = film.title;
 $("source").textContent = film.source;
-const told = T.left_out ? ` Of the timeline's blocks the ${exact(T.count)} largest are bands; the ${exact(T.left_out)} others are one.` : "";
+const told = T.left_out ? ` Of the timeline's blocks the ${exact(T.count)} largest are bands; the ${exact(T.left_out)} others are one for each colour of tags.` : "";
 $("notes").append(film.notes.join(" ") + told + " Keys: ", ...["space", "plays;", "\u2190 \u2192", "step;", "+ \u2212", "zoom;", "/", "searches; arrows in the map and up and down in the timeline go from block to block."].map((word, i) => {
   if (i % 2) return " " + word + " ";
   const k = document.createElement("kbd"); k.textContent = word; return k;

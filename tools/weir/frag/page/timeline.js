@@ -28,7 +28,7 @@ function lineColour(c) {
 }
 
 // ---- bands ----
-const nothing = -1, others = -2;
+const nothing = -1, others = -2;  // and below: smaller blocks, by the class of their tags
 let bands = null;  // what was drawn last: its key, the canvas, and each pixel's block
 // Of the buckets that a column of pixels covers the one with the most live.
 function bucketOf(column, wide) {
@@ -38,8 +38,9 @@ function bucketOf(column, wide) {
   for (let i = best + 1; i < at(column + 1); ++i) if (live[i] > live[best]) best = i;
   return best;
 }
+const tagColourOf = kind => kind < P.tags.length ? kind : P.tag_colours.length - 1;
 // Fills one column of block numbers, from the bottom up; returns its blocks from the bottom up.
-function fillColumn(owner, column, wide, high, alive, rest) {
+function fillColumn(owner, column, wide, high, alive, bucket) {
   const scale = high / (top_ * 1.06);
   let sum = 0, from = 0;
   const fill = (bytes, who) => {
@@ -49,7 +50,7 @@ function fillColumn(owner, column, wide, high, alive, rest) {
     from = Math.max(from, to);
   };
   for (const block of alive) fill(B.size[block], block);
-  fill(rest, others);
+  T.others.forEach((sums, i) => fill(sums[bucket], others - i));
 }
 function ownersOf(wide, high) {
   const owner = new Int32Array(wide * high).fill(nothing);
@@ -61,14 +62,17 @@ function ownersOf(wide, high) {
       for (; next < T.count && B.born[T.block[next]] <= time; ++next) if (lives(T.block[next], time)) alive.push(T.block[next]);
       bucketBefore = bucket;
     }
-    fillColumn(owner, column, wide, high, alive, T.others[bucket]);
+    fillColumn(owner, column, wide, high, alive, bucket);
   }
   return owner;
 }
 function paint(owner, wide, high, dpr) {
   const pixels = new Uint32Array(wide * high), cache = new Map();
   const rest = numbers(theme.others), colourOf = (block, time) => {
-    if (block === others) return query.none ? rest : faded(rest);
+    if (block <= others) {
+      const colour = state.colour === "tag" ? mixed(numbers(classColour(tagColourOf(others - block))), rest, .45) : rest;
+      return query.none ? colour : faded(colour);
+    }
     const kind = blockClass(block, time), key = (kind * 4 + B.id[block] % 4) * 2 + (hides(block) ? 1 : 0);
     if (!cache.has(key)) {
       const colour = shaded(bandColour(kind), B.id[block] % 4);
@@ -119,7 +123,7 @@ function drawBandEdge(g, block) {
       g.fillRect(plot.left + x * side, plot.top + y * side, Math.max(side, 1), Math.max(side, 1));
     }
 }
-// The block whose band is at this place of the canvas; `others`, or `nothing`.
+// The block whose band is at this place of the canvas; `others` or less, or `nothing`.
 function bandAt(x, y) {
   if (!bands) return nothing;
   const column = Math.floor((x - plot.left) * bands.dpr), row = Math.floor((y - plot.top) * bands.dpr);
@@ -195,6 +199,6 @@ function drawCurveKey(g, width) {
       g.beginPath(); g.moveTo(x, 10); g.lineTo(x + 24, 10); g.stroke(); g.setLineDash([]);
     });
   const box = colour => () => { g.fillStyle = colour; g.fillRect(x, 5, 24, 10); };
-  if (T.left_out) put("smaller blocks", box(theme.others));
+  if (T.left_out) put(state.colour === "tag" ? "paler: smaller blocks" : "smaller blocks", box(theme.others));
   put("a band is a block", box(bandColour(0)));
 }
