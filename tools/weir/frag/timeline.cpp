@@ -10,7 +10,7 @@ namespace weir::tool::frag {
 namespace {
 
 /// Live bytes at each time. Differences may wrap, their sums do not.
-std::vector<uint64_t> live_bytes(const Story &story, uint64_t end) {
+std::vector<uint64_t> live_by_time(const Story &story, uint64_t end) {
   std::vector<uint64_t> live(end + 2, 0);
   for (const StoryBlock &block : story.blocks) {
     if (block.born > end) continue;
@@ -37,7 +37,7 @@ std::vector<uint64_t> fullest_times(const std::vector<uint64_t> &live, uint64_t 
 
 Timeline timeline_of(const Story &story, uint64_t end, uint64_t bucket, size_t most_blocks) {
   Timeline timeline;
-  timeline.times = fullest_times(live_bytes(story, end), bucket);
+  timeline.times = fullest_times(live_by_time(story, end), bucket);
 
   std::vector<uint32_t> &told = timeline.blocks;
   for (uint32_t i = 0; i < story.blocks.size(); ++i) {

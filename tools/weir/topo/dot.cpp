@@ -140,7 +140,7 @@ class Graph {
     const bool any = !idle.empty() || !used_nodes_.empty();
     for (const auto &[package, nodes] : idle) {
       if (nodes.size() <= most_idle_nodes) {
-        for (const uint32_t node : nodes) add_memory_node(node);
+        for (const uint32_t node : nodes) add_idle_node(node);
         continue;
       }
       uint64_t bytes = 0;
@@ -158,6 +158,20 @@ class Graph {
               {any ? "which NUMA node is not told" : "", soft_ink},
               {bytes != 0 ? memory_text(bytes) : "", text_ink}},
              host_ink, host_edge_ink);
+  }
+
+  /// It has no line; one that is not drawn keeps it among its neighbours: to the first device at a node after it, else the last.
+  void add_idle_node(uint32_t index) {
+    add_memory_node(index);
+    uint32_t near = none;
+    for (const RowTold &row : machine_.rows) {
+      const uint32_t node = machine_.node_of(row.place);
+      if (node == none || package_of(row.place) != package_of(index)) continue;
+      near = row.place;
+      if (node > index) break;
+    }
+    if (near != none)
+      edges_ += id_of("p", index) + " -> " + id_of("p", near) + " [style=invis, weight=0];\n";
   }
 
   void add_memory_node(uint32_t index) {

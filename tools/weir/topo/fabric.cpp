@@ -79,9 +79,11 @@ std::vector<FabricGroup> components(const std::vector<Edge> &edges) {
   return list;
 }
 
-/// Whether all members are joined but those that another link joins; and who is not joined here is joined to the same others.
+/// Whether all members are joined but those that another link joins; and who is not joined here is joined to the same others. A
+/// line to each member must be fewer than a line to each end of each link.
 bool is_mesh(const FabricGroup &group, const Neighbours &joined) {
-  if (group.members.size() < 3) return false;
+  const size_t count = group.members.size();
+  if (count < 3 || (count > 3 && group.links.size() <= count)) return false;
   const Neighbours here = neighbours_of(group.links);
   for (const uint32_t a : group.members)
     for (const uint32_t b : group.members) {
@@ -91,28 +93,27 @@ bool is_mesh(const FabricGroup &group, const Neighbours &joined) {
   return true;
 }
 
-void add_singles(const FabricGroup &group, std::vector<FabricGroup> *list) {
-  for (const FabricLink &link : group.links) {
-    FabricGroup one{FabricGroup::Shape::single, group.kind, {}, {link}, {link.a, link.b}};
+void join(const FabricGroup &group, FabricGroup *all) {
+  const bool first = all->links.empty();
+  all->shape = FabricGroup::Shape::some;
+  all->kind = group.kind;
+  all->bandwidth = {first ? group.bandwidth.low : std::min(all->bandwidth.low, group.bandwidth.low),
+                    std::max(all->bandwidth.high, group.bandwidth.high)};
+  all->links.insert(all->links.end(), group.links.begin(), group.links.end());
+  all->members.insert(group.members.begin(), group.members.end());
+}
+
+/// What is no mesh, of one kind: link by link, or as one where they are too many to be followed.
+void add_rest(const FabricGroup &rest, std::vector<FabricGroup> *list) {
+  if (rest.links.size() > most_single_links) {
+    list->push_back(rest);
+    return;
+  }
+  for (const FabricLink &link : rest.links) {
+    FabricGroup one{FabricGroup::Shape::single, rest.kind, {}, {link}, {link.a, link.b}};
     one.bandwidth = {std::min(link.to_a, link.to_b), std::max(link.to_a, link.to_b)};
     list->push_back(std::move(one));
   }
-}
-
-/// All that is not drawn one by one, of a kind, is one group.
-void add_some(FabricGroup &&group, std::vector<FabricGroup> *list) {
-  const auto same = std::find_if(list->begin(), list->end(), [&](const FabricGroup &one) {
-    return one.shape == FabricGroup::Shape::some && one.kind == group.kind;
-  });
-  if (same == list->end()) {
-    group.shape = FabricGroup::Shape::some;
-    list->push_back(std::move(group));
-    return;
-  }
-  same->links.insert(same->links.end(), group.links.begin(), group.links.end());
-  same->members.insert(group.members.begin(), group.members.end());
-  same->bandwidth.low = std::min(same->bandwidth.low, group.bandwidth.low);
-  same->bandwidth.high = std::max(same->bandwidth.high, group.bandwidth.high);
 }
 
 }  // namespace
@@ -123,7 +124,7 @@ std::vector<FabricGroup> fabric_of(const MachineTold &machine) {
   for (const Edge &edge : edges) all.push_back(edge.link);
   const Neighbours joined = neighbours_of(all);
   std::vector<FabricGroup> list;
-  size_t singles = 0;
+  std::map<std::string, FabricGroup> rest;
   for (size_t from = 0, to = 0; from < edges.size(); from = to) {
     // From the fastest on: those whose speed is within reach of it.
     while (to < edges.size() && edges[to].kind == edges[from].kind &&
@@ -136,14 +137,12 @@ std::vector<FabricGroup> fabric_of(const MachineTold &machine) {
         group.shape = FabricGroup::Shape::mesh;
         group.every_two = group.links.size() == count * (count - 1) / 2;
         list.push_back(std::move(group));
-      } else if (singles + group.links.size() <= most_single_links) {
-        singles += group.links.size();
-        add_singles(group, &list);
       } else {
-        add_some(std::move(group), &list);
+        join(group, &rest[group.kind]);
       }
     }
   }
+  for (const auto &entry : rest) add_rest(entry.second, &list);
   return list;
 }
 

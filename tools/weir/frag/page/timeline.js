@@ -168,18 +168,23 @@ function drawCurve() {
   g.fillStyle = theme.halo; g.fillRect(x - 2, plot.top - 6, 4, height - plot.top - plot.bottom + 6);
   g.fillStyle = theme.mark; g.fillRect(x - 1, plot.top - 6, 2, height - plot.top - plot.bottom + 6);
 }
+// A value holds to the end of its bucket.
 function drawLine(g, c, colour) {
   const x = i => xOf(Math.min(i * film.bucket, film.end));
+  const along = values => values.forEach((v, i) => {
+    if (i) g.lineTo(x(i), yOf(v)); else g.moveTo(x(0), yOf(v));
+    g.lineTo(x(i + 1), yOf(v));
+  });
   if (c.name !== "live") {
     // Between the lowest and the highest of each bucket.
     g.beginPath();
-    c.high.forEach((v, i) => i ? g.lineTo(x(i), yOf(v)) : g.moveTo(x(0), yOf(v)));
-    for (let i = c.low.length - 1; i >= 0; --i) g.lineTo(x(i), yOf(c.low[i]));
+    along(c.high);
+    for (let i = c.low.length - 1; i >= 0; --i) { g.lineTo(x(i + 1), yOf(c.low[i])); g.lineTo(x(i), yOf(c.low[i])); }
     g.closePath();
     g.fillStyle = colour; g.globalAlpha = .35; g.fill(); g.globalAlpha = 1;
   }
   g.beginPath();
-  c.high.forEach((v, i) => i ? g.lineTo(x(i), yOf(v)) : g.moveTo(x(0), yOf(v)));
+  along(c.high);
   // A line of the page's colour below it: so it is seen over any band.
   g.setLineDash([]); g.strokeStyle = theme.halo; g.globalAlpha = .7; g.lineWidth = 3; g.stroke(); g.globalAlpha = 1;
   g.strokeStyle = colour; g.lineWidth = 1.5; g.setLineDash(c.name === "live" ? [] : [6, 2]); g.stroke(); g.setLineDash([]);
