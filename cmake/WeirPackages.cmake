@@ -121,12 +121,13 @@ pkg-config and CMake need to find them."
   RECOMMENDS "liblz4-dev, libzstd-dev, libhwloc-dev, liburing-dev, libssl-dev")
 
 if(TARGET weir_command OR TARGET weir_conformance)
+  string(REGEX REPLACE "^, " "" weir_debian_beside_tools "${weir_debian_backends}, graphviz")  # for weir topo --svg
   weir_package(tools weir-tools utils
 "virtual device memory: programs
 Weir lets programs use more device memory than a device has. This package
 has weir, which shows devices and replays traces of programs in as little
 memory as one likes, and weir-conformance, which proves backends."
-    DEPENDS "${weir_debian_library} (= ${weir_debian_version})" SUGGESTS "${weir_debian_backends}")
+    DEPENDS "${weir_debian_library} (= ${weir_debian_version})" SUGGESTS "${weir_debian_beside_tools}")
 endif()
 
 include(CPack)

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# The `weir` command: tools/weir/*.cpp, and those of frag, doctor, recorded and import there, but main.cpp -> library weir_tool (unit tests link it too),
+# The `weir` command: tools/weir/*.cpp, and those of frag, doctor, recorded, import and topo there, but main.cpp -> library weir_tool (unit tests link it too),
 # with main.cpp -> bin/weir. It uses the public C API only, so it links libweir.so like any user; and three parts of the core that
 # know nothing of the rest, which are compiled into it: placements, for replays of allocations alone, what memory is left, for
 # weir doctor, and the lines of recordings, for weir import. bin/weir writes the scripts by which shells complete its command lines (target weir_completions). cairo draws `weir frag --png` where it is there; one
 # file knows it.
 
-weir_glob(weir_tool_sources "tools/weir/*.cpp" "tools/weir/frag/*.cpp" "tools/weir/doctor/*.cpp" "tools/weir/recorded/*.cpp" "tools/weir/import/*.cpp")
+weir_glob(weir_tool_sources "tools/weir/*.cpp" "tools/weir/frag/*.cpp" "tools/weir/doctor/*.cpp" "tools/weir/recorded/*.cpp" "tools/weir/import/*.cpp"
+  "tools/weir/topo/*.cpp")
 set(weir_tool_main ${PROJECT_SOURCE_DIR}/tools/weir/main.cpp)
 list(REMOVE_ITEM weir_tool_sources ${weir_tool_main})
 
@@ -30,11 +31,15 @@ if(weir_tool_sources)
   set_target_properties(weir_placement PROPERTIES LINKER_LANGUAGE CXX)
   # An archive, not objects: a unit test then links only the parts it names.
   set(weir_frag_page ${CMAKE_BINARY_DIR}/generated/tools/frag_page.cpp)
-  add_custom_command(OUTPUT ${weir_frag_page}
-    COMMAND ${CMAKE_COMMAND} -DIN=${PROJECT_SOURCE_DIR}/tools/weir/frag/page.html -DOUT=${weir_frag_page}
+  set(weir_frag_html ${CMAKE_BINARY_DIR}/generated/tools/frag_page.html)
+  file(GLOB weir_frag_parts CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tools/weir/frag/page/*)
+  add_custom_command(OUTPUT ${weir_frag_page} BYPRODUCTS ${weir_frag_html}
+    COMMAND ${CMAKE_COMMAND} -DFOLDER=${PROJECT_SOURCE_DIR}/tools/weir/frag/page -DOUT=${weir_frag_html}
+      -P ${PROJECT_SOURCE_DIR}/cmake/frag-page.cmake
+    COMMAND ${CMAKE_COMMAND} -DIN=${weir_frag_html} -DOUT=${weir_frag_page}
       -DHEADER=tools/weir/frag/page.hpp -DNAMESPACE=weir::tool::frag -DNAME=page_template
       -P ${PROJECT_SOURCE_DIR}/cmake/embed-text.cmake
-    DEPENDS ${PROJECT_SOURCE_DIR}/tools/weir/frag/page.html ${PROJECT_SOURCE_DIR}/cmake/embed-text.cmake VERBATIM)
+    DEPENDS ${weir_frag_parts} ${PROJECT_SOURCE_DIR}/cmake/frag-page.cmake ${PROJECT_SOURCE_DIR}/cmake/embed-text.cmake VERBATIM)
   add_library(weir_tool STATIC EXCLUDE_FROM_ALL ${weir_tool_sources} ${weir_frag_page})  # for whom links it
   # What makes and compares every byte of a replay is worth optimising even where nothing else of the command is.
   set(weir_apart ${PROJECT_SOURCE_DIR}/tools/weir/pattern.cpp)

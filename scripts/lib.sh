@@ -10,15 +10,19 @@ CDPATH='' cd -- "$(dirname "${BASH_SOURCE[0]}")/.."
 BUILD_PACKAGES=(g++ cmake ninja-build pkg-config libxxhash-dev libcmocka-dev liblz4-dev libzstd-dev
                 liburing-dev libssl-dev libhwloc-dev nlohmann-json3-dev libcli11-dev libcairo2-dev python3)
 # libze: the loader and the headers of Level Zero, for its backend on a simulated driver. The rest: a second look at the ABI,
-# the reference, what formats man pages, Python's package installer for headers and a formatter that no release has, and the
-# second compiler that weir.hpp must please, which also checks the use of mutexes.
-TEST_PACKAGES=(libze-dev libze1 abigail-tools doxygen groff-base mandoc python3-pip python3-venv clang clang-tidy)
+# the reference, what formats man pages, Python's package installer for headers and a formatter that no release has, the
+# second compiler that weir.hpp must please, which also checks the use of mutexes, what lays out pictures of topologies, with a font to
+# measure texts by, and what runs the scripts of a page without a browser.
+TEST_PACKAGES=(libze-dev libze1 abigail-tools doxygen groff-base mandoc python3-pip python3-venv clang clang-tidy graphviz
+               fonts-dejavu-core nodejs)
 # Whose archives and headers a portable library has in it (WEIR_PORTABLE): their licences go with it.
 PACKED_PACKAGES=(liblz4-dev libzstd-dev libhwloc-dev liburing-dev libssl-dev libxxhash-dev nlohmann-json3-dev libcli11-dev)
 # What makes the site of the documentation; without them there is the reference alone.
 SITE_PACKAGES=(mkdocs mkdocs-material)
 # What makes and tries packages.
 PACKAGE_PACKAGES=(dpkg-dev file debootstrap)
+# What shows pictures as a reader sees them.
+PICTURE_PACKAGES=(chromium graphviz fonts-dejavu-core python3)
 # What compiles and runs the codec for AArch64 elsewhere, and what it and its tests are linked with there.
 NEON_PACKAGES=(g++-aarch64-linux-gnu qemu-user)
 NEON_LIBRARIES=(libxxhash-dev liblz4-dev liblz4-1 libzstd-dev libzstd1 libcmocka-dev libcmocka0)

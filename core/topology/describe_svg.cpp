@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The picture: a box a package, in it its NUMA nodes, in those their devices; lines for links, as wide as they are fast,
-// coloured by kind. Where there are switches, links of their kind go through one box that stands for all of them. It has no
-// scripts and fetches nothing.
+// The picture: a box a package, in it its NUMA nodes, in those their devices; lines for links, as wide as they are fast, coloured
+// by kind. Switches are one box, which all links of their kind go through. It has no scripts and fetches nothing.
 
 #include "core/topology/describe.hpp"
 #include "core/topology/text.hpp"
@@ -149,9 +148,10 @@ class Picture {
       if (shared > 1) way += ", shared by " + std::to_string(shared);
     }
     const std::string title = row.label + " " + std::string(place.name.substr(0, 19));
+    const std::string memory = place.memory == 0 ? "" : " " + memory_text(place.memory);
     devices_ += box(at, {device_width, device_height}, "#e8f0f8", "#5878a0") +
                 label({at.x + 8, at.y + 16}, title, black) +
-                label({at.x + 8, at.y + 32}, place.pci_address, grey, 11) +
+                label({at.x + 8, at.y + 32}, std::string(place.pci_address) + memory, grey, 11) +
                 label({at.x + 8, at.y + 47}, way, colour_of(host.kind), 11);
   }
 
@@ -215,11 +215,11 @@ class Picture {
               label({x + 36, bottom_ + 4}, link_kind_name(kind), black);
       x += 170;
     }
-    text += label({gap, bottom_ + 24},
-                  "width: by bandwidth, one way; links of PCIe between devices are not drawn", grey,
-                  11);
+    constexpr std::string_view note =
+        "width: by bandwidth, one way; links of PCIe between devices are not drawn";
+    text += label({gap, bottom_ + 24}, note, grey, 11);
     bottom_ += 24 + gap;
-    width_ = std::max(width_, x);
+    width_ = std::max({width_, x, 2 * gap + 7 * static_cast<int>(note.size())});  // wide fonts, too
     return text;
   }
 

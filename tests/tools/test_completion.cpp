@@ -84,7 +84,7 @@ void bash_completes_words(void **) {
   expect(script, {"co"}, {"codec", "completion"});
   expect(script, {"xyz"}, {});
   expect(script, {"--v"}, {"--version"});
-  expect(script, {"topo", "--"}, {"--help", "--xml", "--options", "--svg", "--json"});
+  expect(script, {"topo", "--"}, {"--help", "--xml", "--options", "--svg", "--dot", "--json"});
   expect(script, {"replay", "--policy"}, {"--policy", "--policy-load", "--policy-save"});
   expect(script, {"devices", ""}, {});
   expect(script, {"nonsense", "--"}, {});

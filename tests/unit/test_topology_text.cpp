@@ -104,7 +104,11 @@ void a_machine_without_devices_is_not_rehearsed(void **) {
   assert_int_equal(rehearsal_options(machine, 0, &options).code(), WEIR_ERROR_INVALID_ARGUMENT);
   assert_non_null(strstr(weir::last_error().text, "0 devices"));
   assert_true(describe_text(machine).find("no devices") != std::string::npos);
-  assert_true(describe_svg(machine).find("</svg>") != std::string::npos);
+  const std::string svg = describe_svg(machine);
+  assert_true(svg.find("</svg>") != std::string::npos);
+  // Its longest line, of 73 letters of 11 pixels, is not cut off.
+  const size_t width = svg.find("width=\"");
+  assert_true(std::stoi(svg.substr(width + 7)) >= 73 * 7 + 2 * 24);
 }
 
 /// However much measured bandwidths differ, they are one line of the legend.

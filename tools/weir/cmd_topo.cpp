@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `weir topo`: the machine as the library sees it, of this system or of a file. It only asks: all words and pictures are
-// weir_topology_export's.
+// `weir topo`: the machine as the library sees it, of this system or of a file. It only asks: all words are
+// weir_topology_export's, and the graph is made of its JSON.
 #include "commands.hpp"
 #include "error.hpp"
 #include "handles.hpp"
+#include "topo/dot.hpp"
+#include "topo/graphviz.hpp"
 
 #include <cstdio>
 #include <memory>
@@ -50,8 +52,14 @@ Context open(const TopoFlags &flags) {
 
 int run_topo(const TopoFlags &flags) {
   const Context context = open(flags);
-  if (!flags.svg.empty()) write_file(flags.svg, exported(context.get(), WEIR_TOPOLOGY_SVG));
-  if (!flags.svg.empty() && !flags.json) return 0;
+  const bool drawn = !flags.svg.empty() || !flags.dot.empty();
+  if (drawn) {
+    const std::string dot =
+        topo::dot_of(topo::machine_of(exported(context.get(), WEIR_TOPOLOGY_JSON)));
+    if (!flags.dot.empty()) write_file(flags.dot, dot);
+    if (!flags.svg.empty()) write_file(flags.svg, topo::svg_by_graphviz(dot));
+  }
+  if (drawn && !flags.json) return 0;
   const std::string text =
       exported(context.get(), flags.json ? WEIR_TOPOLOGY_JSON : WEIR_TOPOLOGY_TEXT);
   std::fwrite(text.data(), 1, text.size(), stdout);

@@ -18,6 +18,7 @@ struct TopoFlags {
   std::string xml;      ///< "" = this machine
   std::string options;  ///< of the context
   std::string svg;      ///< the picture to write; "" = none
+  std::string dot;      ///< the same as a graph in Graphviz's language; "" = none
   bool json = false;
 };
 

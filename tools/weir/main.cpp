@@ -224,7 +224,14 @@ void add_topo_flags(CLI::App &command, TopoFlags &flags) {
                   "a machine's topology, as hwloc's lstopo exports it, instead of this machine's")
       ->type_name("FILE");
   command.add_option("--options", flags.options, "options of the context, \"key=value;...\"");
-  command.add_option("--svg", flags.svg, "write a picture to this file")->type_name("FILE");
+  command
+      .add_option("--svg", flags.svg,
+                  "write a picture to this file; needs Graphviz (Debian: graphviz)")
+      ->type_name("FILE");
+  command
+      .add_option("--dot", flags.dot,
+                  "write the picture's graph to this file, in Graphviz's language")
+      ->type_name("FILE");
   command.add_flag("--json", flags.json, "print JSON");
 }
 

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "tools/weir/frag/story.hpp"
+#include "tools/weir/frag/timeline.hpp"
 
 #include <cstdint>
 #include <string>
@@ -87,6 +88,7 @@ struct Film {
   std::vector<Span> reserved;
   std::vector<Span> blocks;
   std::vector<Curve> curves;
+  Timeline timeline;
   std::vector<Mark> marks;
   std::vector<Figure> figures;
   bool tiers = false;  ///< several tiers: colours tell them

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Packing a film. Only blocks that some frame shows are told. Nothing in the text may end the element it stands in, so
+// Packing a film. Only blocks that some frame or the timeline shows are told. Nothing in the text may end the element it stands in, so
 // '<' is always escaped.
 #include "tools/weir/frag/film_json.hpp"
 
@@ -75,6 +75,7 @@ struct Shown {
   explicit Shown(const Film &film) {
     for (const Span &span : film.blocks)
       if (span.block != no_block) ids.push_back(span.block);
+    ids.insert(ids.end(), film.timeline.blocks.begin(), film.timeline.blocks.end());
     std::sort(ids.begin(), ids.end());
     ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
   }
@@ -140,6 +141,24 @@ Json frames_json(const Film &film, Texts *texts) {
           {"live", packed_deltas(live)},   {"reserved", packed_deltas(reserved)},
           {"moved", packed_deltas(moved)}, {"operation", packed_deltas(operation)},
           {"name", packed(name)},          {"phase", packed(phase)}};
+}
+
+Json timeline_json(const Film &film, const Shown &shown, const Story &story) {
+  const Timeline &timeline = film.timeline;
+  Numbers blocks;
+  for (const uint32_t block : timeline.blocks) blocks.push_back(shown.index(block));
+  // A class for each tag that has a colour, and one for all others.
+  const std::vector<uint32_t> tags = coloured_tags(film, story);
+  std::vector<size_t> class_of_tag(story.tags.size(), tags.size());
+  for (size_t i = 0; i < tags.size(); ++i) class_of_tag[tags[i]] = i;
+  Json others = Json::array();
+  for (const Numbers &sums : others_of(story, timeline, class_of_tag, tags.size() + 1))
+    others.push_back(packed_deltas(sums));
+  return {{"count", blocks.size()},
+          {"left_out", timeline.left_out},
+          {"time", packed_deltas(timeline.times)},
+          {"others", others},
+          {"block", packed_deltas(blocks)}};
 }
 
 template <size_t count>
@@ -241,6 +260,7 @@ std::string film_json(const Film &film, const Story &story, ColourMode mode) {
   json["frames"] = frames_json(film, &texts);
   json["texts"] = texts.list;
   json["blocks"] = blocks_json(shown, story);
+  json["timeline"] = timeline_json(film, shown, story);
   json["spans"] = spans_json(film.blocks, shown, story);
   json["reserved"] = spans_json(film.reserved, shown, story);
   std::string text = json.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);

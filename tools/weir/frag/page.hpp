@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The page's template, page.html, as the build puts it into the program.
+// The page's template, made of the folder page/, as the build puts it into the program.
 #pragma once
 
 #include <string_view>

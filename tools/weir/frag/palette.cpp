@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which tags are told apart: those whose blocks hold the most, over the frames.
+// Which tags are told apart: those whose blocks hold the most, over the frames; then those that only the timeline shows.
 #include "tools/weir/frag/palette.hpp"
 
 #include <algorithm>
@@ -19,6 +19,8 @@ std::vector<uint32_t> coloured_tags(const Film &film, const Story &story) {
     if (span.block != no_block)
       weight[story.blocks[span.block].tag] +=
           static_cast<double>(span.bytes) * (span.last - span.first + 1);
+  for (const uint32_t block : film.timeline.blocks)
+    weight[story.blocks[block].tag] += static_cast<double>(story.blocks[block].bytes) * 1e-9;
   std::vector<uint32_t> tags(story.tags.size());
   for (uint32_t i = 0; i < tags.size(); ++i) tags[i] = i;
   std::stable_sort(tags.begin(), tags.end(),

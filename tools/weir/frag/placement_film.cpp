@@ -83,6 +83,7 @@ class Filming {
     film_.reserved = reserved_.take();
     film_.blocks = blocks_.take();
     film_.marks = marks(film_.frames, named);
+    film_.timeline = timeline_of(story_, film_.end, film_.bucket);
     describe();
     return std::move(film_);
   }

@@ -168,6 +168,7 @@ class Watch {
     film_.tiers = true;
     film_.bucket = curves_.bucket();
     film_.curves = curves_.take();
+    film_.timeline = timeline_of(story_, film_.end, film_.bucket);
     std::erase_if(film_.curves, [](const Curve &curve) {
       return *std::max_element(curve.high.begin(), curve.high.end()) == 0;
     });
