@@ -197,7 +197,7 @@ weir_result weir_prefetch(weir_pool pool, weir_stream stream, const weir_use *us
     if (count != 0) WEIR_TRY(need(uses, "uses"));
     WEIR_TRY(object->engine().prefetcher().prefetch(*queue, uses, count));
     namespace recorded = weir::pool::recorded;
-    recorded::prefetch(*object, recorded::tape_of(object->engine().tap), queue->slot, uses, count);
+    recorded::prefetch(*object, recorded::tape_of(object->engine().tap), *queue, uses, count);
     return {};
   });
 }
@@ -217,8 +217,8 @@ weir_result weir_announce(weir_pool pool, weir_stream stream, const weir_operati
     WEIR_TRY(object->engine().prefetcher().announce(*queue, operations, count,
                                                     (flags & WEIR_ANNOUNCE_REPLACE) != 0));
     namespace recorded = weir::pool::recorded;
-    recorded::announce(*object, recorded::tape_of(object->engine().tap), queue->slot, operations,
-                       count, flags);
+    recorded::announce(*object, recorded::tape_of(object->engine().tap), *queue, operations, count,
+                       flags);
     return {};
   });
 }

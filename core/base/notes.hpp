@@ -27,6 +27,7 @@ enum Kind : uint8_t {
   stretch,      ///< Work
   move,         ///< Move
   event,        ///< Told
+  stream,       ///< StreamUsed: by the text that follows
   text,         ///< Text, then it: lines of a recording
   allocate,     ///< Allocation: weir_malloc
   free,         ///< Allocation: weir_free, before it
@@ -120,6 +121,11 @@ struct Move : Note {
 struct Told : Note {
   Event what;
   uint32_t pool_id = 0;
+};
+
+struct StreamUsed : Note {
+  uint32_t slot = 0;
+  int32_t device = -1;  ///< of the context; -1: the CPU
 };
 
 struct Text : Note {

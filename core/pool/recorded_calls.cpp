@@ -30,6 +30,14 @@ bool add_uses(VmtLines &text, const weir_use *uses, size_t count) noexcept {
                      [&text](const weir_use &use) { return text.use(use_of(use)); });
 }
 
+void tell_stream(Tape *tape, const backend::Stream &stream) noexcept {
+  if (tape == nullptr) return;
+  notes::StreamUsed note;
+  note.slot = stream.slot;
+  if (stream.device != nullptr) note.device = static_cast<int32_t>(stream.device->id);
+  notes::put(*tape, notes::stream, &note);
+}
+
 const char *codec_name(codec::CodecChoice choice) noexcept {
   constexpr std::array<const char *, 9> names{"",       "lz4",  "zstd",   "raw",   "fx",
                                               "sparse", "mask", "planes", "narrow"};
@@ -120,20 +128,22 @@ void client(const Pool &pool, Tape *tape, const void *made, const weir_client_de
   });
 }
 
-void prefetch(const Pool &pool, Tape *tape, uint32_t stream, const weir_use *uses,
+void prefetch(const Pool &pool, Tape *tape, const backend::Stream &stream, const weir_use *uses,
               size_t count) noexcept {
+  tell_stream(tape, stream);
   lines(tape, bytes_of_use * (count + 1), [&](VmtLines &text) {
-    return text.prefetch(pool.id(), stream, count) && add_uses(text, uses, count);
+    return text.prefetch(pool.id(), stream.slot, count) && add_uses(text, uses, count);
   });
 }
 
-void announce(const Pool &pool, Tape *tape, uint32_t stream, const weir_operation *operations,
-              size_t count, uint64_t flags) noexcept {
+void announce(const Pool &pool, Tape *tape, const backend::Stream &stream,
+              const weir_operation *operations, size_t count, uint64_t flags) noexcept {
+  tell_stream(tape, stream);
   size_t bytes = bytes_of_use;
   for (size_t i = 0; i < count; ++i)
     bytes += bytes_of_names + bytes_of_use * static_cast<size_t>(operations[i].use_count);
   lines(tape, bytes, [&](VmtLines &text) {
-    bool fits = text.announce(pool.id(), stream, count, flags);
+    bool fits = text.announce(pool.id(), stream.slot, count, flags);
     for (size_t i = 0; fits && i < count; ++i) {
       const weir_operation &of = operations[i];
       VmtOperation operation{of.operation_id, {}};

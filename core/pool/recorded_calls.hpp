@@ -7,6 +7,7 @@
 // without one, and counts as lost.
 #pragma once
 
+#include "core/backend/stream.hpp"
 #include "core/base/notes.hpp"
 #include "core/record/vmt_line.hpp"
 
@@ -65,10 +66,10 @@ inline uint64_t number(const void *handle) noexcept { return reinterpret_cast<ui
 
 void buffer(const Pool &pool, Tape *tape, weir_buffer made, const weir_buffer_desc &desc) noexcept;
 void client(const Pool &pool, Tape *tape, const void *made, const weir_client_desc &desc) noexcept;
-void prefetch(const Pool &pool, Tape *tape, uint32_t stream, const weir_use *uses,
+void prefetch(const Pool &pool, Tape *tape, const backend::Stream &stream, const weir_use *uses,
               size_t count) noexcept;
-void announce(const Pool &pool, Tape *tape, uint32_t stream, const weir_operation *operations,
-              size_t count, uint64_t flags) noexcept;
+void announce(const Pool &pool, Tape *tape, const backend::Stream &stream,
+              const weir_operation *operations, size_t count, uint64_t flags) noexcept;
 /// What it has counted.
 void stats(Pool &pool) noexcept;
 

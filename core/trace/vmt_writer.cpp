@@ -145,6 +145,11 @@ void VmtWriter::take(const Note &note) {
     case notes::pool:
       operations_.erase(as<notes::Pool>(note).pool_id);
       return;
+    case notes::stream: {
+      const auto &used = as<notes::StreamUsed>(note);
+      have_stream(used.slot, used.device);
+      break;
+    }
     case notes::synchronize: {
       const auto &done = as<notes::Synchronize>(note);
       if (streams_.find(done.stream) == streams_.end()) return;  // of a stream without leases

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Programs that the library records (WEIR_TRACE_RECORDING), replayed by the weir command: what moved then moves again. Without threads of
-// the pool's own to the byte, with several threads to a twentieth in the median. And recordings whose program was killed or whose disk was full.
+// Programs that the library records (WEIR_TRACE_RECORDING), replayed by the weir command: what moved then moves again, to the byte
+// where the program is regular, to a twentieth in the median where chance or threads decide. And recordings whose program was killed or whose disk was full.
 
 #include "tests/tools/program.hpp"
 
@@ -111,17 +111,9 @@ std::map<std::string, std::string> replay(const std::string &path) {
   return compared(outcome.output);
 }
 
-void expect_equal(const std::string &path) {
-  auto figures = replay(path);
-  for (const char *name : moved)
-    if (figures.count(name) != 0 && figures[name] != "equal")
-      fail_msg("%s: %s", name, figures[name].c_str());
-  assert_true(figures.count("promoted_bytes") != 0 && figures.count("demoted_bytes") != 0);
-}
-
 /// Everything that a program may ask, in an order that chance makes, on two streams. What is refused may have moved something, and
 /// is not done again: there is always room. The device has ended its work before each step, so nothing depends on how fast it is.
-void use_two_streams(Program &program, uint32_t seed) {
+void use_two_streams(Program &program, uint32_t seed, size_t most_out = 0) {
   std::mt19937 engine(seed);
   const auto random = [&engine] { return static_cast<uint32_t>(engine()); };
   weir_client_desc small = WEIR_CLIENT_DESC_INIT;
@@ -151,9 +143,13 @@ void use_two_streams(Program &program, uint32_t seed) {
     good(weir_release(out[i].first, program.streams[out[i].second]));
     out.erase(out.begin() + static_cast<ptrdiff_t>(i));
   };
+  bool writing = false;
   for (uint32_t step = 0; step < 400; ++step) {
     for (weir_stream each : program.streams) good(weir_stream_synchronize(each));
-    const uint32_t stream = random() % 2;
+    const uint32_t stream = static_cast<uint32_t>(random() % program.streams.size());
+    // One that writes excludes others.
+    if (writing && !out.empty()) give_back(0);
+    writing = false;
     const weir_buffer buffer = buffers[random() % buffers.size()];
     switch (random() % 12) {
       // What is leased refuses some of these: that is no line then.
@@ -196,9 +192,10 @@ void use_two_streams(Program &program, uint32_t seed) {
         weir_use uses[3];
         const uint32_t count = 1 + random() % 3;
         for (uint32_t i = 0; i < count; ++i) {
-          uses[i] =
-              WEIR_USE(buffers[random() % buffers.size()],
-                       static_cast<uint32_t>(random() % 3 == 0 ? WEIR_READ_WRITE : WEIR_READ));
+          uses[i] = WEIR_USE(
+              buffers[random() % buffers.size()],
+              static_cast<uint32_t>(out.empty() && i == 0 && random() % 3 == 0 ? WEIR_READ_WRITE
+                                                                               : WEIR_READ));
           if (random() % 4 == 0) {
             uses[i].offset = random() % (size_of(uses[i].buffer) / 2);
             uses[i].length = 1 + random() % (size_of(uses[i].buffer) / 2);
@@ -214,7 +211,7 @@ void use_two_streams(Program &program, uint32_t seed) {
         break;
       }
     }
-    while (out.size() > 1 || (!out.empty() && random() % 2 == 0)) give_back(random() % out.size());
+    while (out.size() > most_out) give_back(0);
   }
   while (!out.empty()) give_back(0);
   for (const auto &[address, stream] : allocations)
@@ -223,21 +220,13 @@ void use_two_streams(Program &program, uint32_t seed) {
   good(weir_client_destroy(client));
 }
 
-void two_streams_move_the_same_bytes(void **) {
-  for (uint32_t seed = 1; seed <= 5; ++seed) {
-    const Path path(seed % 2 != 0 ? ".vmt.zst" : ".vmt");
-    Program program(path.name(), 2, WEIR_POOL_NO_BACKGROUND);
-    use_two_streams(program, seed);
-    program.end();
-    expect_equal(path.name());
-  }
+double percent(const std::string &how) {
+  return how == "equal" ? 0 : std::abs(std::strtod(how.c_str(), nullptr));
 }
 
-double percent(const std::string &how) { return how == "equal" ? 0 : std::abs(std::stod(how)); }
-
-/// The median of five, of each figure, is within a twentieth.
+/// The median of five, of each figure, is off by so many percent at most.
 template <class Record>
-void expect_close(Record record) {
+void expect_close(double most, Record record) {
   std::map<std::string, std::vector<double>> found;
   for (int i = 0; i < 5; ++i) {
     const Path path(".vmt.zst");
@@ -248,17 +237,29 @@ void expect_close(Record record) {
     std::vector<double> &each = found[name];
     if (each.empty()) continue;
     std::sort(each.begin(), each.end());
-    if (each[each.size() / 2] > 5) fail_msg("%s: %g percent off", name, each[each.size() / 2]);
+    if (each[each.size() / 2] > most) fail_msg("%s: %g percent off", name, each[each.size() / 2]);
   }
   assert_true(!found["promoted_bytes"].empty());
 }
 
+/// By chance, and not the same bytes from run to run either: what is least recently used is told by a clock that the pool's own copies
+/// advance (core/base/clock.hpp).
+void two_streams_move_nearly_the_same_bytes(void **) {
+  uint32_t seed = 0;
+  expect_close(5, [&](const std::string &path) {
+    Program program(path, 2, WEIR_POOL_NO_BACKGROUND);
+    ++seed;
+    use_two_streams(program, seed, seed % 2);
+    program.end();
+  });
+}
+
 void threads_move_nearly_the_same_bytes(void **) {
-  expect_close([](const std::string &path) {
+  expect_close(5, [](const std::string &path) {
     Program program(path, 3, WEIR_POOL_NO_BACKGROUND);
     std::vector<weir_buffer> buffers;
     std::vector<unsigned char> bytes(4 * page, 7);
-    for (uint32_t i = 0; i < 18; ++i) {
+    for (uint32_t i = 0; i < 36; ++i) {
       buffers.push_back(program.buffer(4 * page));
       good(weir_buffer_write(program.pool, buffers[i], 0, WEIR_WHOLE, bytes.data()));
     }
@@ -267,12 +268,14 @@ void threads_move_nearly_the_same_bytes(void **) {
     for (uint32_t t = 0; t < 3; ++t)
       threads.emplace_back([&, t] {
         for (uint32_t i = 0; i < 200; ++i) {
-          weir_use use = WEIR_USE(buffers[6 * t + i % 6],
+          weir_use use = WEIR_USE(buffers[12 * t + i % 12],
                                   static_cast<uint32_t>(i % 4 == 0 ? WEIR_READ_WRITE : WEIR_READ));
+          weir_acquire_options options = WEIR_ACQUIRE_OPTIONS_INIT;
+          options.timeout_ns = WEIR_INFINITE;
+          options.flags = WEIR_ACQUIRE_SOLE_HOLDER;
           weir_lease lease = nullptr;
           const weir_result result =
-              weir_acquire(program.pool, program.streams[t], &use, 1, nullptr, &lease);
-          if (result == WEIR_ERROR_WOULD_BLOCK) continue;
+              weir_acquire(program.pool, program.streams[t], &use, 1, &options, &lease);
           if (result != WEIR_SUCCESS || weir_release(lease, program.streams[t]) != WEIR_SUCCESS)
             wrong.fetch_add(1);
         }
@@ -285,22 +288,23 @@ void threads_move_nearly_the_same_bytes(void **) {
 }
 
 /// An example of the tree, as its user records it.
-void an_example(const char *name) {
+void an_example(const char *name, double most) {
   const char *folder = std::getenv("WEIR_BIN_DIR");
   const std::string program = std::string(folder) + "/example_" + name;
   if (access(program.c_str(), X_OK) != 0) {
     std::printf("%s is not built\n", name);
     skip();
   }
-  expect_close([&](const std::string &path) {
+  expect_close(most, [&](const std::string &path) {
     assert_int_equal(setenv("WEIR_RECORD", path.c_str(), 1), 0);
     const Outcome outcome = run_program({program});
     assert_int_equal(unsetenv("WEIR_RECORD"), 0);
     if (outcome.status != 0) fail_msg("%s", outcome.errors.c_str());
   });
 }
-void matmul_moves_nearly_the_same_bytes(void **) { an_example("matmul"); }
-void heat_stencil_moves_nearly_the_same_bytes(void **) { an_example("heat_stencil"); }
+void matmul_moves_the_same_bytes(void **) { an_example("matmul", 0); }
+/// The threads of its pool move what they can before it is asked for, which depends on what else the machine does.
+void heat_stencil_moves_nearly_the_same_bytes(void **) { an_example("heat_stencil", 10); }
 
 void a_killed_program_s_recording_is_replayed(void **) {
   for (const char *ending : {".vmt", ".vmt.zst"}) {
@@ -351,9 +355,9 @@ int main() {
   const CMUnitTest tests[] = {
       cmocka_unit_test(
           a_killed_program_s_recording_is_replayed),  // before this process has a context
-      cmocka_unit_test(two_streams_move_the_same_bytes),
+      cmocka_unit_test(two_streams_move_nearly_the_same_bytes),
       cmocka_unit_test(threads_move_nearly_the_same_bytes),
-      cmocka_unit_test(matmul_moves_nearly_the_same_bytes),
+      cmocka_unit_test(matmul_moves_the_same_bytes),
       cmocka_unit_test(heat_stencil_moves_nearly_the_same_bytes),
       cmocka_unit_test(a_full_disk_ends_the_recording_alone),
   };
