@@ -88,10 +88,13 @@ if(TARGET weir_command)
       --host-memory 15% --compressed-memory 15% --storage ${CMAKE_BINARY_DIR} --data tensor --json)
     weir_register_test(weir_replay_no_vmm tool weir_command replay ${trace} --scale 16 --device-memory 50% --no-vmm --json)
   endif()
-  # The trace that docs/trace-format.md shows.
+  # The traces that docs/trace-format.md shows.
   weir_register_test(weir_replay_plain_text tool weir_command replay ${PROJECT_SOURCE_DIR}/examples/traces/two_layers.vmt
     --device-memory 90% --granule 64K)
   set_tests_properties(weir_replay_plain_text PROPERTIES PASS_REGULAR_EXPRESSION "4 operations, 11 uses.*wrong words +0")
+  weir_register_test(weir_replay_recorded tool weir_command replay ${PROJECT_SOURCE_DIR}/examples/traces/two_streams.vmt)
+  set_tests_properties(weir_replay_recorded PROPERTIES
+    PASS_REGULAR_EXPRESSION "2 acquires, 4 uses.*wrong words +0.*promoted_bytes +8.00 MiB, recorded 8.00 MiB .equal.")
   weir_register_test(weir_replay_missing_file tool weir_command replay ${CMAKE_BINARY_DIR}/no-such-trace.vmt)
   set_tests_properties(weir_replay_missing_file PROPERTIES WILL_FAIL TRUE)
 endif()
