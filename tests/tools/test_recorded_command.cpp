@@ -44,6 +44,35 @@ void replay_does_it_again(void **) {
   assert_true(Json::parse(text_of(copy.path()))["pools"] == report["pools"]);
 }
 
+/// Names are any bytes: pages, pictures and reports get text.
+void names_may_be_any_bytes(void **) {
+  const TemporaryFile trace(
+      "#vmt 2\npool 0 0 flags=1 host_budget=1048576 page_size=65536 policy=lru-window name=%ff%00\n"
+      "pool_device 0 0 1048576\nstream 0 0 0\nb 0 0 70000 name=%ff%1b[2J%c3%a9</script>\np %80\n"
+      "l 0 0 0 =%fe%0a%20x 1\nu 0 w\nr 0 0\nend\n");
+  const TemporaryFile page("");
+  Outcome outcome = run_weir({"frag", trace.path(), "--html", page.path(), "--json"});
+  assert_string_equal(outcome.errors.c_str(), "");
+  assert_int_equal(outcome.status, 0);
+  assert_true(contains(text_of(page.path()), "??[2J"));
+  assert_false(contains(text_of(page.path()), "\xff"));
+  outcome =
+      run_weir({"frag", trace.path(), "--html", page.path(), "--json", "--device-memory", "100%"});
+  assert_int_equal(outcome.status, 0);
+  for (const std::vector<std::string> &more : {std::vector<std::string>{},
+                                               {"--json"},
+                                               {"--as-operations"},
+                                               {"--as-operations", "--json"}}) {
+    std::vector<std::string> arguments = {"replay", trace.path()};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    outcome = run_weir(arguments);
+    assert_string_equal(outcome.errors.c_str(), "");
+    assert_int_equal(outcome.status, 0);
+    assert_false(contains(outcome.output, "\x1b"));
+    assert_false(contains(outcome.output, "\xff"));
+  }
+}
+
 /// The program's clock is not the machine's: each replay is as the last.
 void virtual_time_does_it_exactly(void **) {
   const auto run = [] {
@@ -104,6 +133,7 @@ int main() {
   if (!weir::test::weir_is_there()) return weir::test::skipped;
   const CMUnitTest tests[] = {
       cmocka_unit_test(replay_does_it_again),
+      cmocka_unit_test(names_may_be_any_bytes),
       cmocka_unit_test(virtual_time_does_it_exactly),
       cmocka_unit_test(others_take_it_for_operations),
       cmocka_unit_test(a_cut_trace_is_told_once),

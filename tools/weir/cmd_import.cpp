@@ -28,19 +28,20 @@ std::string name_of(const std::string &path) {
   return printable(name);
 }
 
-std::string row(const std::string &label, const std::string &value) {
+std::string figure_row(const std::string &label, const std::string &value) {
   return "  " + label + std::string(label.size() < 24 ? 24 - label.size() : 1, ' ') + value + "\n";
 }
 
 std::string text_of(const ImportFlags &flags, const ImportResult &result) {
   std::string text = flags.output + ": " + std::to_string(result.allocations) + " allocations, " +
                      std::to_string(result.before) + " of them from before its history\n";
-  text += row("frees", std::to_string(result.frees));
-  text += row("devices, streams",
-              std::to_string(result.devices) + ", " + std::to_string(result.streams));
-  text += row("peak allocated", format_bytes(result.peak_live_bytes));
-  text += row("peak reserved", format_bytes(result.peak_reserved_bytes) + " by PyTorch");
-  if (result.left_out != 0) text += row("events that do not fit", std::to_string(result.left_out));
+  text += figure_row("frees", std::to_string(result.frees));
+  text += figure_row("devices, streams",
+                     std::to_string(result.devices) + ", " + std::to_string(result.streams));
+  text += figure_row("peak allocated", format_bytes(result.peak_live_bytes));
+  text += figure_row("peak reserved", format_bytes(result.peak_reserved_bytes) + " by PyTorch");
+  if (result.left_out != 0)
+    text += figure_row("events that do not fit", std::to_string(result.left_out));
   return text;
 }
 

@@ -18,14 +18,14 @@ namespace {
 
 constexpr size_t shown_buffers = 10;
 
-std::string padded(std::string text, size_t width) {
+std::string cell_of(std::string text, size_t width) {
   text.append(text.size() < width ? width - text.size() : 1, ' ');
   return text;
 }
 
-std::string row(const std::string &name, const std::vector<std::string> &cells) {
-  std::string line = "  " + padded(name, 26);
-  for (const std::string &cell : cells) line += padded(cell, 13);
+std::string table_row(const std::string &name, const std::vector<std::string> &cells) {
+  std::string line = "  " + cell_of(name, 26);
+  for (const std::string &cell : cells) line += cell_of(cell, 13);
   line.erase(line.find_last_not_of(' ') + 1);
   return line + "\n";
 }
@@ -34,17 +34,17 @@ std::string text_of(const PoolSnapshot &snapshot) {
   std::string text = "pool '" + printable(snapshot.pool) +
                      "': " + std::to_string(snapshot.buffers.size()) + " buffers of " +
                      std::to_string(snapshot.clients.size()) + " clients\n";
-  text += row("", {"budget", "taken", "free", "held", "peak"});
+  text += table_row("", {"budget", "taken", "free", "held", "peak"});
   for (const SnapshotDevice &device : snapshot.devices)
-    text += row(
+    text += table_row(
         "device " + std::to_string(device.device),
         {format_bytes(device.budget), format_bytes(device.bytes), format_bytes(device.free_bytes),
          format_bytes(device.held_bytes), format_bytes(device.peak_bytes)});
   for (const char *tier : {"host", "compressed", "storage"}) {
     const std::string name = tier;
     if (snapshot.stat(name + "_budget") == 0) continue;
-    text += row(name, {format_bytes(snapshot.stat(name + "_budget")),
-                       format_bytes(snapshot.stat(name + "_bytes"))});
+    text += table_row(name, {format_bytes(snapshot.stat(name + "_budget")),
+                             format_bytes(snapshot.stat(name + "_bytes"))});
   }
   std::vector<const SnapshotBuffer *> buffers;
   for (const SnapshotBuffer &buffer : snapshot.buffers) buffers.push_back(&buffer);
@@ -52,14 +52,15 @@ std::string text_of(const PoolSnapshot &snapshot) {
   std::partial_sort(
       buffers.begin(), buffers.begin() + static_cast<std::ptrdiff_t>(count), buffers.end(),
       [](const SnapshotBuffer *a, const SnapshotBuffer *b) { return a->size > b->size; });
-  if (count != 0) text += row("largest buffers", {"size", "device", "neighbours", "host", "below"});
+  if (count != 0)
+    text += table_row("largest buffers", {"size", "device", "neighbours", "host", "below"});
   for (size_t i = 0; i < count; ++i) {
     const SnapshotBuffer &one = *buffers[i];
     std::string name = one.name.empty() ? "-" : printable(one.name);
     if (name.size() > 24) name = name.substr(0, 21) + "...";
-    text += row(name, {format_bytes(one.size), format_bytes(one.device_bytes),
-                       format_bytes(one.peer_bytes), format_bytes(one.host_bytes),
-                       format_bytes(one.compressed_bytes + one.storage_bytes)});
+    text += table_row(name, {format_bytes(one.size), format_bytes(one.device_bytes),
+                             format_bytes(one.peer_bytes), format_bytes(one.host_bytes),
+                             format_bytes(one.compressed_bytes + one.storage_bytes)});
   }
   return text;
 }

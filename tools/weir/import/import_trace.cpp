@@ -16,21 +16,21 @@
 namespace weir::tool {
 namespace {
 
-using Kind = TorchEvent::Kind;
+using EventKind = TorchEvent::Kind;
 using record::VmtLines;
 
-constexpr uint64_t granule = uint64_t{2} << 20;
+constexpr uint64_t import_granule = uint64_t{2} << 20;
 constexpr uint64_t most_live = uint64_t{1} << 44;  // trace_reader.hpp
 constexpr size_t most_streams = 4096;
 
-struct Live {
+struct LiveBlock {
   uint64_t bytes = 0;
   uint64_t stream = 0;
   uint64_t number = 0;
   uint32_t name = 0;
 };
 /// By device and address.
-using LiveMap = std::map<std::pair<uint32_t, uint64_t>, Live>;
+using LiveMap = std::map<std::pair<uint32_t, uint64_t>, LiveBlock>;
 
 /// What is allocated before the first event. An event that does not fit what is known there is not believed.
 LiveMap before(const TorchSnapshot &snapshot, std::vector<bool> *fits) {
@@ -41,9 +41,9 @@ LiveMap before(const TorchSnapshot &snapshot, std::vector<bool> *fits) {
   for (size_t i = snapshot.events.size(); i-- > 0;) {
     const TorchEvent &event = snapshot.events[i];
     const auto place = std::make_pair(event.device, event.address);
-    if (event.kind == Kind::allocate)
+    if (event.kind == EventKind::allocate)
       (*fits)[i] = live.erase(place) != 0;
-    else if (event.kind == Kind::free)
+    else if (event.kind == EventKind::free)
       (*fits)[i] = live.insert({place, {event.bytes, event.stream, 0, 0}}).second;
   }
   return live;
@@ -56,8 +56,8 @@ std::map<uint32_t, uint64_t> peak_reserved(const TorchSnapshot &snapshot) {
   for (size_t i = snapshot.events.size(); i-- > 0;) {
     const TorchEvent &event = snapshot.events[i];
     uint64_t &bytes = now[event.device];
-    if (event.kind == Kind::segment) bytes -= std::min(bytes, event.bytes);
-    if (event.kind == Kind::segment_end) bytes = std::min(bytes + event.bytes, most_live);
+    if (event.kind == EventKind::segment) bytes -= std::min(bytes, event.bytes);
+    if (event.kind == EventKind::segment_end) bytes = std::min(bytes + event.bytes, most_live);
     peak[event.device] = std::max(peak[event.device], bytes);
   }
   return peak;
@@ -105,8 +105,9 @@ class Importer {
     for (size_t i = 0; i < snapshot_.events.size(); ++i) {
       const TorchEvent &event = snapshot_.events[i];
       if (!fits[i]) continue;
-      if (event.kind == Kind::allocate) add(event.device, event.address, event.bytes, event.stream);
-      if (event.kind != Kind::free) continue;
+      if (event.kind == EventKind::allocate)
+        add(event.device, event.address, event.bytes, event.stream);
+      if (event.kind != EventKind::free) continue;
       const auto found = bytes.find({event.device, event.address});
       all -= found->second;
       live[event.device] -= found->second;
@@ -118,7 +119,8 @@ class Importer {
       result_.peak_reserved_bytes += reserved;
     }
     for (const auto &[device, most] : peak)
-      budgets_[device] = (std::max<uint64_t>(most, 1) + granule - 1) / granule * granule;
+      budgets_[device] =
+          (std::max<uint64_t>(most, 1) + import_granule - 1) / import_granule * import_granule;
     if (budgets_.empty()) throw ToolError("the snapshot has neither segments nor allocations");
     result_.devices = budgets_.size();
     result_.streams = streams_.size();
@@ -135,13 +137,13 @@ class Importer {
     writer_.say([](VmtLines &lines) { return lines.context(0, {}); });
     for (const auto &[device, budget] : budgets_)
       writer_.say([&, device = device, budget = budget](VmtLines &lines) {
-        return lines.device({0, device, {}, {}, budget, granule, 0});
+        return lines.device({0, device, {}, {}, budget, import_granule, 0});
       });
     record::VmtPool pool;
     pool.name = name_;
     pool.flags = WEIR_POOL_NO_BACKGROUND;
     pool.host_budget = WEIR_NONE;  // nothing that is allocated so leaves its device
-    pool.page_size = pool.large_page_size = granule;
+    pool.page_size = pool.large_page_size = import_granule;
     pool.policy = "lru-window";
     writer_.say([&](VmtLines &lines) { return lines.pool(pool); });
     for (const auto &[device, budget] : budgets_)
@@ -157,7 +159,7 @@ class Importer {
     }
   }
 
-  void allocate(const std::pair<uint32_t, uint64_t> &place, Live block) {
+  void allocate(const std::pair<uint32_t, uint64_t> &place, LiveBlock block) {
     block.number = result_.allocations++;
     const uint64_t stream = streams_.at({place.first, block.stream});
     writer_.say([&](VmtLines &lines) {
@@ -179,9 +181,9 @@ class Importer {
     }
     const auto place = std::make_pair(event.device, event.address);
     switch (event.kind) {
-      case Kind::allocate:
+      case EventKind::allocate:
         return allocate(place, {event.bytes, event.stream, 0, event.name});
-      case Kind::free: {
+      case EventKind::free: {
         const auto found = live_.find(place);
         const uint64_t stream = streams_.at({event.device, event.stream});
         writer_.say([&](VmtLines &lines) { return lines.free(found->second.number, stream); });
@@ -189,10 +191,10 @@ class Importer {
         ++result_.frees;
         return;
       }
-      case Kind::out_of_memory:
-      case Kind::snapshot:
+      case EventKind::out_of_memory:
+      case EventKind::snapshot:
         return writer_.say([&](VmtLines &lines) {
-          return lines.phase(event.kind == Kind::snapshot ? "snapshot" : "out_of_memory");
+          return lines.phase(event.kind == EventKind::snapshot ? "snapshot" : "out_of_memory");
         });
       default:
         return;

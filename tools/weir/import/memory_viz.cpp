@@ -15,28 +15,28 @@ namespace {
 /// Addresses that JavaScript's numbers have, far enough apart.
 constexpr uint64_t segment_distance = uint64_t{1} << 44;
 
-struct Tier {
+struct VizTier {
   uint64_t SnapshotBuffer::*bytes;
   const char *name;
   const char *held;  ///< the counter of what the tier takes
 };
-constexpr Tier tiers[] = {
+constexpr VizTier viz_tiers[] = {
     {&SnapshotBuffer::host_bytes, "HOST", "host_bytes"},
     {&SnapshotBuffer::compressed_bytes, "COMPRESSED", "compressed_bytes"},
     {&SnapshotBuffer::storage_bytes, "STORAGE", "storage_bytes"},
 };
 
-struct Block {
+struct VizBlock {
   const SnapshotBuffer *buffer;
   uint64_t bytes;
 };
 
 /// What stands as a device on the page.
-struct Segment {
+struct VizSegment {
   std::string where;
   uint64_t total = 0;  ///< at least that of the blocks
   uint64_t used = 0;
-  std::vector<Block> blocks;
+  std::vector<VizBlock> blocks;
 
   void add(const SnapshotBuffer &buffer, uint64_t bytes) {
     if (bytes == 0 || bytes >= segment_distance - used) return;
@@ -45,17 +45,17 @@ struct Segment {
   }
 };
 
-std::vector<Segment> segments_of(const PoolSnapshot &snapshot) {
-  std::vector<Segment> segments;
+std::vector<VizSegment> segments_of(const PoolSnapshot &snapshot) {
+  std::vector<VizSegment> segments;
   for (const SnapshotDevice &device : snapshot.devices) {
-    Segment &segment = segments.emplace_back();
+    VizSegment &segment = segments.emplace_back();
     segment.where = "device " + std::to_string(device.device);
     for (const SnapshotBuffer &buffer : snapshot.buffers)
       if (buffer.home == device.device) segment.add(buffer, buffer.device_bytes);
     segment.total = std::max(std::min(device.bytes, segment_distance - 1), segment.used);
   }
-  for (const Tier &tier : tiers) {
-    Segment &segment = segments.emplace_back();
+  for (const VizTier &tier : viz_tiers) {
+    VizSegment &segment = segments.emplace_back();
     segment.where = tier.name;
     for (const SnapshotBuffer &buffer : snapshot.buffers) segment.add(buffer, buffer.*tier.bytes);
     segment.total =
@@ -64,12 +64,12 @@ std::vector<Segment> segments_of(const PoolSnapshot &snapshot) {
   return segments;
 }
 
-class Writer {
+class VizWriter {
  public:
-  explicit Writer(const PoolSnapshot &snapshot) : snapshot_(snapshot) {}
+  explicit VizWriter(const PoolSnapshot &snapshot) : snapshot_(snapshot) {}
 
   std::string write() {
-    const std::vector<Segment> segments = segments_of(snapshot_);
+    const std::vector<VizSegment> segments = segments_of(snapshot_);
     pickle_.begin_dict();
     pickle_.key("segments");
     pickle_.begin_list();
@@ -102,7 +102,7 @@ class Writer {
     pickle_.text(value);
   }
 
-  void segment(size_t place, const Segment &segment) {
+  void segment(size_t place, const VizSegment &segment) {
     pickle_.begin_dict();
     field("device", place);
     field("address", address_of(place));
@@ -121,7 +121,7 @@ class Writer {
     pickle_.key("blocks");
     pickle_.begin_list();
     uint64_t at = address_of(place);
-    for (const Block &one : segment.blocks) {
+    for (const VizBlock &one : segment.blocks) {
       block(at, one.bytes, "active_allocated", segment, one.buffer);
       at += one.bytes;
     }
@@ -131,7 +131,7 @@ class Writer {
     pickle_.end_dict();
   }
 
-  void block(uint64_t address, uint64_t bytes, std::string_view state, const Segment &segment,
+  void block(uint64_t address, uint64_t bytes, std::string_view state, const VizSegment &segment,
              const SnapshotBuffer *buffer) {
     pickle_.begin_dict();
     field("address", address);
@@ -143,13 +143,13 @@ class Writer {
     pickle_.end_dict();
   }
 
-  void trace(size_t place, const Segment &segment) {
+  void trace(size_t place, const VizSegment &segment) {
     pickle_.begin_list();
     uint64_t time = 0;
     if (segment.total != 0)
       event("segment_alloc", address_of(place), segment.total, time, segment, nullptr);
     uint64_t at = address_of(place);
-    for (const Block &one : segment.blocks) {
+    for (const VizBlock &one : segment.blocks) {
       event("alloc", at, one.bytes, ++time, segment, one.buffer);
       at += one.bytes;
     }
@@ -157,7 +157,7 @@ class Writer {
   }
 
   void event(std::string_view action, uint64_t address, uint64_t bytes, uint64_t time,
-             const Segment &segment, const SnapshotBuffer *buffer) {
+             const VizSegment &segment, const SnapshotBuffer *buffer) {
     pickle_.begin_dict();
     field("action", action);
     field("addr", address);
@@ -170,7 +170,7 @@ class Writer {
   }
 
   /// The buffer's name and client first, then the stack that made it, if it was kept.
-  void frames(const Segment &segment, const SnapshotBuffer *buffer) {
+  void frames(const VizSegment &segment, const SnapshotBuffer *buffer) {
     pickle_.begin_list();
     if (buffer == nullptr) {
       frame(segment.where, "pool " + snapshot_.pool);
@@ -199,6 +199,6 @@ class Writer {
 
 }  // namespace
 
-std::string memory_viz(const PoolSnapshot &snapshot) { return Writer(snapshot).write(); }
+std::string memory_viz(const PoolSnapshot &snapshot) { return VizWriter(snapshot).write(); }
 
 }  // namespace weir::tool

@@ -3,29 +3,9 @@
 // Numbers in the shortest of pickle's forms.
 #include "tools/weir/import/pickle_writer.hpp"
 
-#include <algorithm>
+#include "tools/weir/text.hpp"
 
 namespace weir::tool {
-namespace {
-
-/// Bytes of the character at the start; 0: it is no UTF-8.
-size_t character(std::string_view text) {
-  const auto at = [&text](size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char first = at(0);
-  if (first < 0x80) return 1;
-  const size_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
-  if (first < 0xc2 || first > 0xf4 || text.size() < length) return 0;
-  for (size_t i = 1; i < length; ++i)
-    if ((at(i) & 0xc0) != 0x80) return 0;
-  // Longer than needed, a surrogate, or beyond U+10FFFF.
-  if ((first == 0xe0 && at(1) < 0xa0) || (first == 0xed && at(1) > 0x9f) ||
-      (first == 0xf0 && at(1) < 0x90) || (first == 0xf4 && at(1) > 0x8f))
-    return 0;
-  return length;
-}
-
-}  // namespace
-
 void PickleWriter::little(uint64_t value, unsigned count) {
   for (unsigned i = 0; i < count; ++i) bytes_ += static_cast<char>(value >> (8 * i) & 0xff);
 }
@@ -34,16 +14,7 @@ void PickleWriter::text(std::string_view value) {
   value = value.substr(0, UINT32_MAX);
   bytes_ += 'X';
   little(value.size(), 4);
-  while (!value.empty()) {
-    const size_t length = character(value);
-    if (length == 0) {
-      bytes_ += '?';
-      value.remove_prefix(1);
-      continue;
-    }
-    bytes_.append(value.substr(0, length));
-    value.remove_prefix(length);
-  }
+  bytes_ += utf8_text(value);
 }
 
 void PickleWriter::number(uint64_t value) {

@@ -18,24 +18,25 @@
 namespace weir::tool {
 namespace {
 
-using Json = nlohmann::json;
+using SnapshotJson = nlohmann::json;
 
-constexpr int deepest = 8;  // a snapshot has 4
-constexpr uint64_t most_bytes = uint64_t{4} << 30;
-constexpr size_t most_devices = 64;
+constexpr int deepest_document = 8;  // a snapshot has 4
+constexpr uint64_t most_document_bytes = uint64_t{4} << 30;
+constexpr size_t most_shown_devices = 64;
 
-class Reader {
+class SnapshotDocument {
  public:
-  explicit Reader(std::string name) : name_(std::move(name)) {}
+  explicit SnapshotDocument(std::string name) : name_(std::move(name)) {}
 
   template <class Input>
   PoolSnapshot read(Input &&input) {
-    Json document;
+    SnapshotJson document;
     try {
-      document = Json::parse(input, [this](int depth, Json::parse_event_t event, Json &parsed) {
-        return keep(depth, event, parsed);
-      });
-    } catch (const Json::exception &error) {
+      document = SnapshotJson::parse(
+          input, [this](int depth, SnapshotJson::parse_event_t event, SnapshotJson &parsed) {
+            return keep(depth, event, parsed);
+          });
+    } catch (const SnapshotJson::exception &error) {
       refuse(std::string("it is no JSON: ") + error.what());
     }
     if (!document.is_object() || !document.contains("pool") || !document.contains("devices") ||
@@ -52,18 +53,18 @@ class Reader {
   }
 
   /// Whether a part that was parsed stays in the document.
-  bool keep(int depth, Json::parse_event_t event, Json &parsed) {
-    if (depth > deepest) refuse("it is nested deeper than a snapshot");
-    if (event == Json::parse_event_t::key && depth == 1) {
+  bool keep(int depth, SnapshotJson::parse_event_t event, SnapshotJson &parsed) {
+    if (depth > deepest_document) refuse("it is nested deeper than a snapshot");
+    if (event == SnapshotJson::parse_event_t::key && depth == 1) {
       in_buffers_ = parsed == "buffers";
       saw_buffers_ = saw_buffers_ || in_buffers_;
     }
-    if (!in_buffers_ || depth != 2 || event != Json::parse_event_t::object_end) return true;
+    if (!in_buffers_ || depth != 2 || event != SnapshotJson::parse_event_t::object_end) return true;
     buffer(parsed);
     return false;
   }
 
-  void buffer(const Json &of) {
+  void buffer(const SnapshotJson &of) {
     SnapshotBuffer one;
     one.name = text(of, "name");
     one.client = number(of, "client");
@@ -80,15 +81,15 @@ class Reader {
     snapshot_.buffers.push_back(std::move(one));
   }
 
-  void fill(const Json &document) {
-    for (const Json &of : list(document, "devices")) {
-      if (snapshot_.devices.size() == most_devices) refuse("it has more than 64 devices");
+  void fill(const SnapshotJson &document) {
+    for (const SnapshotJson &of : list(document, "devices")) {
+      if (snapshot_.devices.size() == most_shown_devices) refuse("it has more than 64 devices");
       snapshot_.devices.push_back({number(of, "device"), number(of, "budget"), number(of, "bytes"),
                                    number(of, "free_bytes"), number(of, "held_bytes"),
                                    number(of, "peak_bytes")});
     }
     if (document.contains("clients"))
-      for (const Json &of : list(document, "clients"))
+      for (const SnapshotJson &of : list(document, "clients"))
         snapshot_.clients.push_back(text(of, "name"));
     if (const auto found = document.find("stats"); found != document.end() && found->is_object())
       for (const auto &[name, value] : found->items())
@@ -98,34 +99,34 @@ class Reader {
         if (lines.is_array()) stack(number, lines);
   }
 
-  void stack(const std::string &number, const Json &lines) {
+  void stack(const std::string &number, const SnapshotJson &lines) {
     if (number.empty() || number.size() > 10 ||
         number.find_first_not_of("0123456789") != number.npos)
       refuse("a stack has no number: '" + number.substr(0, 40) + "'");
     std::vector<std::string> &texts = snapshot_.stacks[std::stoull(number)];
-    for (const Json &line : lines)
+    for (const SnapshotJson &line : lines)
       if (line.is_string()) texts.push_back(line.get<std::string>());
   }
 
-  const Json &list(const Json &document, const char *key) const {
-    const Json &found = document.at(key);
+  const SnapshotJson &list(const SnapshotJson &document, const char *key) const {
+    const SnapshotJson &found = document.at(key);
     if (!found.is_array()) refuse(std::string("'") + key + "' is no list");
     return found;
   }
-  std::string text(const Json &of, const char *key) const {
+  std::string text(const SnapshotJson &of, const char *key) const {
     if (!of.is_object()) refuse("what should have fields has none");
     const auto found = of.find(key);
     if (found == of.end()) return {};
     if (!found->is_string()) refuse(std::string("'") + key + "' is no text");
     return found->get<std::string>();
   }
-  uint64_t number(const Json &of, const char *key) const {
+  uint64_t number(const SnapshotJson &of, const char *key) const {
     if (!of.is_object()) refuse("what should have fields has none");
     const auto found = of.find(key);
     if (found == of.end()) return 0;
     if (!found->is_number_unsigned())
       refuse(std::string("'") + key + "' is no number: " +
-             found->dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, 40));
+             found->dump(-1, ' ', true, SnapshotJson::error_handler_t::replace).substr(0, 40));
     return found->get<uint64_t>();
   }
 
@@ -142,15 +143,15 @@ PoolSnapshot read_pool_snapshot(const std::string &path) {
   if (stat(path.c_str(), &status) != 0)
     throw ToolError("cannot open '" + path + "': " + std::strerror(errno));
   if (S_ISDIR(status.st_mode)) throw ToolError("cannot read '" + path + "': it is a directory");
-  if (S_ISREG(status.st_mode) && static_cast<uint64_t>(status.st_size) > most_bytes)
+  if (S_ISREG(status.st_mode) && static_cast<uint64_t>(status.st_size) > most_document_bytes)
     throw ToolError("'" + path + "' has more than 4 GiB");
   std::ifstream file(path, std::ios::binary);
   if (!file) throw ToolError("cannot open '" + path + "': " + std::strerror(errno));
-  return Reader(path).read(file);
+  return SnapshotDocument(path).read(file);
 }
 
 PoolSnapshot parse_pool_snapshot(const std::string &document, const std::string &name) {
-  return Reader(name).read(document);
+  return SnapshotDocument(name).read(document);
 }
 
 }  // namespace weir::tool

@@ -14,9 +14,9 @@
 namespace weir::tool {
 namespace {
 
-constexpr uint32_t most_devices = 28;                   // of a pool: weir/pool.h
+constexpr uint32_t most_torch_devices = 28;             // of a pool: weir/pool.h
 constexpr uint64_t most_looked_at = uint64_t{1} << 28;  // a list may be in another a million times
-constexpr uint64_t most_bytes = uint64_t{1} << 44;      // as a trace may have
+constexpr uint64_t most_torch_bytes = uint64_t{1} << 44;  // as a trace may have
 
 bool ends_with_py(std::string_view file) { return file.ends_with(".py"); }
 
@@ -73,12 +73,12 @@ class SnapshotReader {
     const std::optional<uint64_t> address = number(segment, "address");
     const std::optional<uint64_t> total = number(segment, "total_size");
     const uint64_t device = number(segment, "device").value_or(0);
-    if (!address || !total || *total > most_bytes || device >= most_devices) {
+    if (!address || !total || *total > most_torch_bytes || device >= most_torch_devices) {
       ++snapshot_.left_out;
       return;
     }
     uint64_t &bytes = snapshot_.segment_bytes[static_cast<uint32_t>(device)];
-    bytes = std::min(bytes + *total, most_bytes);
+    bytes = std::min(bytes + *total, most_torch_bytes);
     const PickleValue *blocks = pickle_.find(segment, "blocks");
     if (blocks == nullptr) return;
     const uint64_t stream = number(segment, "stream").value_or(0);
@@ -86,7 +86,7 @@ class SnapshotReader {
     for (const PickleValue &one : pickle_.elements(*blocks)) {
       look();
       const std::optional<uint64_t> size = number(one, "size");
-      if (!size || *size > most_bytes) {
+      if (!size || *size > most_torch_bytes) {
         ++snapshot_.left_out;
         return;  // where the next would be is not known
       }
@@ -101,7 +101,7 @@ class SnapshotReader {
   }
 
   static uint64_t usable(uint64_t requested, uint64_t size) {
-    return requested == 0 || requested > most_bytes ? std::max<uint64_t>(size, 1) : requested;
+    return requested == 0 || requested > most_torch_bytes ? std::max<uint64_t>(size, 1) : requested;
   }
 
   void event(const PickleValue &event, uint32_t device) {
@@ -128,7 +128,7 @@ class SnapshotReader {
     const std::optional<uint64_t> size = number(event, "size");
     const bool marks =
         one.kind == TorchEvent::Kind::out_of_memory || one.kind == TorchEvent::Kind::snapshot;
-    if (device >= most_devices || (!marks && (!address || !size || *size > most_bytes)))
+    if (device >= most_torch_devices || (!marks && (!address || !size || *size > most_torch_bytes)))
       return void(++snapshot_.left_out);
     one.device = device;
     one.address = address.value_or(0);
