@@ -11,6 +11,7 @@ if(weir_clang)
   weir_register_test(structure_self_test tree ${Python3_EXECUTABLE} ${scripts}/check-structure --self-test)
 endif()
 weir_register_test(readme tree ${Python3_EXECUTABLE} ${scripts}/check-readme)
+weir_register_test(trace_format tree ${Python3_EXECUTABLE} ${scripts}/check-trace-format)
 weir_register_test(run_doc_self_test tree ${Python3_EXECUTABLE} ${scripts}/run-doc --self-test)
 weir_register_test(docs_links_self_test tree ${Python3_EXECUTABLE} -B ${PROJECT_SOURCE_DIR}/docs/site/check_links.py --self-test)
 weir_register_test(gpu_check_self_test tree ${Python3_EXECUTABLE} -B -m unittest gpu_check.self_test)
@@ -88,10 +89,13 @@ if(TARGET weir_command)
       --host-memory 15% --compressed-memory 15% --storage ${CMAKE_BINARY_DIR} --data tensor --json)
     weir_register_test(weir_replay_no_vmm tool weir_command replay ${trace} --scale 16 --device-memory 50% --no-vmm --json)
   endif()
-  # The trace that docs/trace-format.md shows.
+  # The traces that docs/trace-format.md shows.
   weir_register_test(weir_replay_plain_text tool weir_command replay ${PROJECT_SOURCE_DIR}/examples/traces/two_layers.vmt
     --device-memory 90% --granule 64K)
   set_tests_properties(weir_replay_plain_text PROPERTIES PASS_REGULAR_EXPRESSION "4 operations, 11 uses.*wrong words +0")
+  weir_register_test(weir_replay_recorded tool weir_command replay ${PROJECT_SOURCE_DIR}/examples/traces/two_streams.vmt)
+  set_tests_properties(weir_replay_recorded PROPERTIES
+    PASS_REGULAR_EXPRESSION "2 acquires, 4 uses.*wrong words +0.*promoted_bytes +8.00 MiB, recorded 8.00 MiB .equal.")
   weir_register_test(weir_replay_missing_file tool weir_command replay ${CMAKE_BINARY_DIR}/no-such-trace.vmt)
   set_tests_properties(weir_replay_missing_file PROPERTIES WILL_FAIL TRUE)
 endif()

@@ -41,7 +41,8 @@ void refused(const std::vector<std::string> &arguments, const std::vector<std::s
 
 void wrong_commands_are_named(void **) {
   const std::string list =
-      "devices, topo, calibrate, info, doctor, replay, frag, codec and completion";
+      "devices, topo, calibrate, info, doctor, replay, frag, codec, import, snapshot and "
+      "completion";
   refused({"tpoo"}, {"'tpoo'; did you mean 'topo'?", list});
   refused({"device", "--json"}, {"'device'; did you mean 'devices'?", list});
   refused({"list"}, {"there is no command 'list'. ", list});

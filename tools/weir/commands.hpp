@@ -36,6 +36,20 @@ struct DoctorFlags {
   bool json = false;
 };
 
+/// What `weir import` was asked for.
+struct ImportFlags {
+  std::string file;    ///< a pickle
+  std::string output;  ///< the trace; compressed if it ends in .zst
+  bool json = false;
+};
+
+/// What `weir snapshot` was asked for.
+struct SnapshotFlags {
+  std::string file;    ///< JSON of weir_pool_snapshot
+  std::string output;  ///< of what is written; "" = a table, to standard output
+  bool memory_viz = false;
+};
+
 int run_devices(bool json);
 int run_doctor(const DoctorFlags &flags);
 int run_calibrate(const CalibrateFlags &flags);
@@ -44,5 +58,7 @@ int run_info(bool json);
 int run_replay(const ReplayOptions &options);
 int run_frag(const FragOptions &options);
 int run_codec(const CodecOptions &options);
+int run_import(const ImportFlags &flags);
+int run_snapshot(const SnapshotFlags &flags);
 
 }  // namespace weir::tool

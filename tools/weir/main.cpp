@@ -34,8 +34,10 @@ using weir::tool::CommandRow;
 using weir::tool::CommandTable;
 using weir::tool::DoctorFlags;
 using weir::tool::FragFlags;
+using weir::tool::ImportFlags;
 using weir::tool::OptionRow;
 using weir::tool::ReplayFlags;
+using weir::tool::SnapshotFlags;
 using weir::tool::ToolError;
 using weir::tool::TopoFlags;
 using weir::tool::UsageError;
@@ -252,6 +254,32 @@ void add_doctor_flags(CLI::App &command, DoctorFlags &flags) {
   command.add_flag("--json", flags.json, "print JSON");
 }
 
+void add_import_flags(CLI::App &command, ImportFlags &flags) {
+  command
+      .add_option("snapshot", flags.file,
+                  "a memory snapshot of PyTorch, as torch.cuda.memory._dump_snapshot writes it")
+      ->required()
+      ->type_name("FILE");
+  command
+      .add_option("-o,--output", flags.output,
+                  "the trace to write; compressed if its name ends in .zst")
+      ->required()
+      ->type_name("FILE");
+  command.add_flag("--json", flags.json, "print the figures as JSON");
+}
+
+void add_snapshot_flags(CLI::App &command, SnapshotFlags &flags) {
+  command
+      .add_option("snapshot", flags.file,
+                  "a pool's snapshot: JSON of weir_pool_snapshot, or a file of WEIR_OOM_DUMP")
+      ->required()
+      ->type_name("FILE");
+  command.add_flag("--memory-viz", flags.memory_viz,
+                   "write what pytorch.org/memory_viz opens, not a table");
+  command.add_option("-o,--output", flags.output, "with --memory-viz: the file to write")
+      ->type_name("FILE");
+}
+
 /// Runs nothing but allocations and frees: of the other options, it takes those that mean something then.
 void add_allocator_flags(CLI::App &command, AllocatorFlags &flags) {
   const std::vector<CLI::Option *> others = command.get_options([](const CLI::Option *option) {
@@ -369,6 +397,8 @@ class Program {
   AllocatorFlags allocator_;
   FragFlags frag_;
   CodecFlags codec_;
+  ImportFlags import_;
+  SnapshotFlags snapshot_;
   std::string shell_;
 };
 
@@ -401,6 +431,12 @@ Program::Program() {
   add_codec_flags(add("codec", "measure what compression makes of files",
                       [this] { return run_codec(check_codec_flags(codec_)); }),
                   codec_);
+  add_import_flags(add("import", "make a trace of a memory snapshot of PyTorch",
+                       [this] { return run_import(import_); }),
+                   import_);
+  add_snapshot_flags(add("snapshot", "show what a pool's snapshot says",
+                         [this] { return run_snapshot(snapshot_); }),
+                     snapshot_);
   add("completion", "print a script by which a shell completes command lines",
       [this] { return print_completion(completion_script(shell_, table_of(app_))); })
       .add_option("shell", shell_, "the shell it is for")

@@ -24,6 +24,22 @@ std::optional<double> to_double(std::string_view text) {
   return value;
 }
 
+/// Bytes of the character at the start; 0: it is no UTF-8.
+size_t utf8_character(std::string_view text) {
+  const auto at = [&text](size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned char first = at(0);
+  if (first < 0x80) return 1;
+  const size_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+  if (first < 0xc2 || first > 0xf4 || text.size() < length) return 0;
+  for (size_t i = 1; i < length; ++i)
+    if ((at(i) & 0xc0) != 0x80) return 0;
+  // Longer than needed, a surrogate, or beyond U+10FFFF.
+  if ((first == 0xe0 && at(1) < 0xa0) || (first == 0xed && at(1) > 0x9f) ||
+      (first == 0xf0 && at(1) < 0x90) || (first == 0xf4 && at(1) > 0x8f))
+    return 0;
+  return length;
+}
+
 }  // namespace
 
 uint64_t parse_size(std::string_view text, std::string_view what) {
@@ -105,6 +121,16 @@ std::string format_bytes(uint64_t bytes) {
   }
   const int decimals = unit == 0 ? 0 : value < 10 ? 2 : value < 100 ? 1 : 0;
   return format_fixed(value, decimals) + " " + units[unit];
+}
+
+std::string utf8_text(std::string_view text) {
+  std::string clean(text);
+  for (size_t at = 0; at < text.size();) {
+    const size_t length = utf8_character(text.substr(at));
+    if (length == 0) clean[at] = '?';
+    at += length == 0 ? 1 : length;
+  }
+  return clean;
 }
 
 }  // namespace weir::tool

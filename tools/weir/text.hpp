@@ -32,6 +32,9 @@ std::string format_bytes(uint64_t bytes);
 /// In single quotes, as one word of a shell, whatever is in it.
 std::string shell_quoted(std::string_view text);
 
+/// The same text with a "?" for each byte that is no UTF-8; as many bytes as before.
+std::string utf8_text(std::string_view text);
+
 /// Fixed decimals, without the locale.
 std::string format_fixed(double value, int decimals);
 

@@ -3,6 +3,8 @@
 // One call makes no event, one, or several: those of an acquire are told one by one.
 #include "tools/weir/recorded/program_blocks.hpp"
 
+#include "tools/weir/text.hpp"
+
 #include <weir/weir.h>
 
 #include <utility>
@@ -50,15 +52,14 @@ bool ProgramBlocks::take(const ProgramCall &call, TraceEvent &event) {
   switch (call.kind) {
     case CallKind::buffer: {
       const ProgramBuffer &buffer = program_.buffers[call.thing];
-      const std::string &name = program_.names[buffer.name];
-      born(&buffers_[call.thing], buffer.pool, buffer.size, name.empty() ? "buffer" : name, event);
+      word(program_.names[buffer.name], "buffer");
+      born(&buffers_[call.thing], buffer.pool, buffer.size, event);
       return true;
     }
     case CallKind::allocate: {
       const ProgramAllocation &allocation = program_.allocations[call.thing];
-      const std::string &name = program_.names[allocation.name];
-      born(&allocations_[call.thing], allocation.pool, allocation.bytes,
-           name.empty() ? "malloc" : name, event);
+      word(program_.names[allocation.name], "malloc");
+      born(&allocations_[call.thing], allocation.pool, allocation.bytes, event);
       return true;
     }
     case CallKind::end_buffer:
@@ -78,7 +79,7 @@ bool ProgramBlocks::take(const ProgramCall &call, TraceEvent &event) {
     case CallKind::acquire:
       event.kind = Kind::operation;
       event.id = operations_++;
-      word_ = program_.names[call.name].empty() ? "acquire" : program_.names[call.name];
+      word(program_.names[call.name], "acquire");
       event.text = word_;
       use_ = call.first;
       uses_end_ = call.first + call.count;
@@ -90,7 +91,7 @@ bool ProgramBlocks::take(const ProgramCall &call, TraceEvent &event) {
       return true;
     case CallKind::phase:
       event.kind = Kind::phase;
-      word_ = program_.names[call.name];
+      word(program_.names[call.name], "phase");
       event.text = word_;
       return true;
     case CallKind::read:
@@ -109,12 +110,16 @@ bool ProgramBlocks::take(const ProgramCall &call, TraceEvent &event) {
   }
 }
 
-void ProgramBlocks::born(uint32_t *block, uint32_t pool, uint64_t bytes, const std::string &tag,
-                         TraceEvent &event) {
+void ProgramBlocks::word(const std::string &name, const char *otherwise) {
+  word_ = utf8_text(name.empty() ? otherwise : name);
+  for (char &c : word_)
+    if ((c >= 0 && c < ' ') || c == 127) c = '?';
+}
+
+void ProgramBlocks::born(uint32_t *block, uint32_t pool, uint64_t bytes, TraceEvent &event) {
   *block = static_cast<uint32_t>(live_.size());
   live_.push_back(true);
   blocks_of_[pool].push_back(*block);
-  word_ = tag;
   event.kind = Kind::alloc;
   event.id = *block;
   event.bytes = bytes;

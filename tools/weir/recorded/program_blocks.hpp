@@ -25,8 +25,9 @@ class ProgramBlocks {
 
  private:
   bool take(const ProgramCall &call, TraceEvent &event);
-  void born(uint32_t *block, uint32_t pool, uint64_t bytes, const std::string &tag,
-            TraceEvent &event);
+  /// A name as a word: no control characters, nothing that is no UTF-8.
+  void word(const std::string &name, const char *otherwise);
+  void born(uint32_t *block, uint32_t pool, uint64_t bytes, TraceEvent &event);
 
   Program program_;
   size_t call_ = 0;   ///< the next

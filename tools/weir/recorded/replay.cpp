@@ -31,6 +31,15 @@ void check(const ReplayOptions &options) {
         against + "; --as-operations takes it for a trace of version 1");
 }
 
+/// Tiers below HOST have times of this machine.
+void check_virtual(const Program &program, const ReplayOptions &options) {
+  if (!options.virtual_time) return;
+  for (const ProgramPool &pool : program.pools)
+    if (pool.compressed_budget != 0 || pool.storage_budget != 0)
+      throw ToolError("--virtual does not go with trace '" + options.trace +
+                      "': a pool of it has tiers below HOST");
+}
+
 }  // namespace
 
 ReplayReport replay_recorded(TraceFile &file, const ReplayOptions &options) {
@@ -43,6 +52,7 @@ ReplayReport replay_recorded(TraceFile &file, const ReplayOptions &options) {
   how.progress = [&progress](uint64_t bytes, uint64_t) { progress.update(bytes); };
   const Program program = read_program(file, how);
   if (program.pools.empty()) throw ToolError("trace '" + options.trace + "' has no pool to replay");
+  check_virtual(program, options);
   progress.start("replaying", "acquires", program.leases.size());
   const RunOutcome outcome =
       run_recorded(program, options, [&progress](uint64_t acquires) { progress.update(acquires); });

@@ -9,10 +9,15 @@
 #include "tools/weir/recorded/pool_calls.hpp"
 
 #include <algorithm>
+#include <cerrno>
+#include <ctime>
 #include <utility>
 
 namespace weir::tool::recorded {
 namespace {
+
+/// What a sleep overshoots.
+constexpr uint64_t least_wait_ns = 50'000;
 
 struct StreamRun {
   Stream handle;
@@ -50,7 +55,7 @@ class Run {
   Run &operator=(const Run &) = delete;
 
   RunOutcome run() {
-    const uint64_t start = now_ns();
+    start_ = now_ns();
     for (const ProgramCall &call : program_.calls) {
       try {
         take(call);
@@ -60,7 +65,7 @@ class Run {
     }
     for (StreamRun &stream : streams_)
       if (stream.handle) weir_stream_synchronize(stream.handle.get());
-    outcome_.seconds = static_cast<double>(now_ns() - start) * 1e-9;
+    outcome_.seconds = static_cast<double>(now_ns() - start_) * 1e-9;
     for (uint32_t i = 0; i < pools_.size(); ++i)
       if (pools_[i] && !outcome_.pools[i].known) take_stats(i);
     abandon();
@@ -107,6 +112,7 @@ class Run {
                 "cannot wait for a stream");
         return;
       case CallKind::time:
+        return wait_for(call.length);
       case CallKind::phase:
         return;
       case CallKind::pool_device:
@@ -126,6 +132,19 @@ class Run {
   weir_pool pool(const ProgramCall &call) const { return pools_[call.pool].get(); }
   weir_device device(uint32_t pool, uint64_t device) const {
     return world_.device(program_.pools[pool].context, device);
+  }
+
+  /// With a pace no call is made earlier than it was: what the pool does by itself has as long as it had.
+  void wait_for(uint64_t microseconds) {
+    if (!options_.recorded_pace) return;
+    if (first_time_ == UINT64_MAX) first_time_ = microseconds;
+    const double since = static_cast<double>(microseconds - first_time_) * 1e3;
+    const uint64_t when = start_ + static_cast<uint64_t>(since * options_.recorded_slow);
+    if (when < now_ns() + least_wait_ns) return;
+    const timespec until{static_cast<time_t>(when / 1'000'000'000),
+                         static_cast<long>(when % 1'000'000'000)};
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, nullptr) == EINTR) {
+    }
   }
 
   // ---- what there is ----
@@ -448,6 +467,8 @@ class Run {
   std::vector<weir_operation> announced_;
   Job cpu_job_;
   RunOutcome outcome_;
+  uint64_t start_ = 0;                ///< of the run
+  uint64_t first_time_ = UINT64_MAX;  ///< of the trace
   uint64_t acquired_ = 0;
   uint64_t released_elsewhere_ = 0;
   uint64_t policies_ = 0;

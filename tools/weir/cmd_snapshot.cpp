@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// `weir snapshot`: what a pool's snapshot says, as a table; or as a file that pytorch.org/memory_viz opens.
+#include "commands.hpp"
+#include "error.hpp"
+#include "import/memory_viz.hpp"
+#include "import/pool_snapshot.hpp"
+#include "report.hpp"
+#include "text.hpp"
+#include "trace_file.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <optional>
+
+namespace weir::tool {
+namespace {
+
+constexpr size_t shown_buffers = 10;
+
+std::string cell_of(std::string text, size_t width) {
+  text.append(text.size() < width ? width - text.size() : 1, ' ');
+  return text;
+}
+
+std::string table_row(const std::string &name, const std::vector<std::string> &cells) {
+  std::string line = "  " + cell_of(name, 26);
+  for (const std::string &cell : cells) line += cell_of(cell, 13);
+  line.erase(line.find_last_not_of(' ') + 1);
+  return line + "\n";
+}
+
+std::string text_of(const PoolSnapshot &snapshot) {
+  std::string text = "pool '" + printable(snapshot.pool) +
+                     "': " + std::to_string(snapshot.buffers.size()) + " buffers of " +
+                     std::to_string(snapshot.clients.size()) + " clients\n";
+  text += table_row("", {"budget", "taken", "free", "held", "peak"});
+  for (const SnapshotDevice &device : snapshot.devices)
+    text += table_row(
+        "device " + std::to_string(device.device),
+        {format_bytes(device.budget), format_bytes(device.bytes), format_bytes(device.free_bytes),
+         format_bytes(device.held_bytes), format_bytes(device.peak_bytes)});
+  for (const char *tier : {"host", "compressed", "storage"}) {
+    const std::string name = tier;
+    if (snapshot.stat(name + "_budget") == 0) continue;
+    text += table_row(name, {format_bytes(snapshot.stat(name + "_budget")),
+                             format_bytes(snapshot.stat(name + "_bytes"))});
+  }
+  std::vector<const SnapshotBuffer *> buffers;
+  for (const SnapshotBuffer &buffer : snapshot.buffers) buffers.push_back(&buffer);
+  const size_t count = std::min(shown_buffers, buffers.size());
+  std::partial_sort(
+      buffers.begin(), buffers.begin() + static_cast<std::ptrdiff_t>(count), buffers.end(),
+      [](const SnapshotBuffer *a, const SnapshotBuffer *b) { return a->size > b->size; });
+  if (count != 0)
+    text += table_row("largest buffers", {"size", "device", "neighbours", "host", "below"});
+  for (size_t i = 0; i < count; ++i) {
+    const SnapshotBuffer &one = *buffers[i];
+    std::string name = one.name.empty() ? "-" : printable(one.name);
+    if (name.size() > 24) name = name.substr(0, 21) + "...";
+    text += table_row(name, {format_bytes(one.size), format_bytes(one.device_bytes),
+                             format_bytes(one.peer_bytes), format_bytes(one.host_bytes),
+                             format_bytes(one.compressed_bytes + one.storage_bytes)});
+  }
+  return text;
+}
+
+}  // namespace
+
+int run_snapshot(const SnapshotFlags &flags) {
+  if (flags.memory_viz != !flags.output.empty())
+    throw ToolError(flags.memory_viz ? "--memory-viz needs --output FILE"
+                                     : "--output: '" + flags.output + "' needs --memory-viz");
+  std::optional<OutputFile> file;
+  if (flags.memory_viz) file.emplace(flags.output);
+  const PoolSnapshot snapshot = read_pool_snapshot(flags.file);
+  if (file) {
+    file->commit(memory_viz(snapshot));
+    return 0;
+  }
+  const std::string text = text_of(snapshot);
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0)
+    throw ToolError("cannot write the table to standard output");
+  return 0;
+}
+
+}  // namespace weir::tool
