@@ -7,6 +7,7 @@
 #include "core/backend/stream.hpp"
 #include "core/base/mutex.hpp"
 #include "core/base/stacks.hpp"
+#include "core/live/page.hpp"
 #include "core/pool/tracer.hpp"
 #include "core/tier/storage_store.hpp"
 #include "core/topology/places.hpp"
@@ -79,6 +80,8 @@ class Context {
   /// nullptr: nobody has asked to know who makes what.
   Stacks *stacks() const noexcept { return watch_.stacks.get(); }
   Tracer &tracer() noexcept { return watch_.tracer; }
+  /// What other programs see of this one's pools.
+  live::Page &live() noexcept { return watch_.live; }
 
   std::atomic<uint32_t> user_streams{0};
   /// Of the pools made from now on: a test's say in their I/O, and the root of the files that tell the memory limits.
@@ -101,6 +104,7 @@ class Context {
   Status add_library(const char *path, const char *options);
   Status start_backend(Owned<backend::Runtime> runtime, const char *options);
   Status search(const char *folder, const char *options);
+  void show();
   Status check_options(const char *options);
   std::pmr::string options_for(const backend::Runtime &runtime, const char *options);
 
@@ -120,6 +124,7 @@ class Context {
     explicit Watch(Context &context) : tracer(context) {}
     Owned<Stacks> stacks;
     std::string oom_folder;
+    live::Page live;
     Tracer tracer;
   } watch_;
 };
