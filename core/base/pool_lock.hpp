@@ -281,7 +281,7 @@ class PoolSignal {
   /// False: that time is over, and nobody has given the signal.
   bool wait_for(Releasable &held, std::chrono::nanoseconds time) WEIR_HELD WEIR_IS_LOCK {
     if (said_lines(held)) return true;
-    const uint64_t before = given_;
+    const uint16_t before = given_;
     Waiting waiting(*this);
     return changed_.wait_for(waiting.lock, time) == std::cv_status::no_timeout || given_ != before;
   }
@@ -318,7 +318,7 @@ class PoolSignal {
   std::condition_variable changed_;
   uint32_t waiters_ = 0;
   bool due_ = false;
-  uint64_t given_ = 0;  ///< while somebody waited
+  uint16_t given_ = 0;  ///< while somebody waited; two looks at it are compared, no more
   PoolSignal *next_ = nullptr;
 };
 
