@@ -87,6 +87,12 @@ struct Wait {
   uint64_t reserved;
 };
 
+/// How many took how long: up to 1 µs, 4 µs and so on; the last without a bound.
+struct Durations {
+  std::array<uint64_t, most_durations> counts;
+  uint64_t sum_ns;
+};
+
 struct Pool {
   uint64_t
       serial;  ///< of the process, no other has it; 0: the slot is free, and nothing else in it counts
@@ -97,18 +103,19 @@ struct Pool {
   std::array<char, name_bytes> name;
   uint32_t background;  ///< 1: the page follows by itself; 0: with the pool's slow calls
   uint32_t counter_count, reason_count;
-  uint32_t device_count;  ///< that are below
-  uint32_t client_count;  ///< that are below
-  uint32_t clients;       ///< in all
-  uint32_t duration_count;
+  uint32_t device_count;    ///< that are below
+  uint32_t client_count;    ///< that are below
+  uint32_t clients;         ///< in all
+  uint32_t duration_count;  ///< of Durations::counts
   uint32_t reserved;
   std::array<Amounts, tier_count> tiers;
   /// As in weir_pool_stats: WEIR_POOL_STATS_FIELDS.
   std::array<uint64_t, most_counters> counters;
   std::array<Wait, most_reasons> waits;
-  /// Slow acquires by how long they took, from their beginning to their end: up to 1 µs, 4 µs and so on; the last without a bound.
-  std::array<uint64_t, most_durations> durations;
-  uint64_t durations_ns;  ///< of all of them
+  /// Slow acquires, from their beginning to their end.
+  Durations acquires;
+  /// Moves of pages whose end the program saw, by the tiers that they led from and to.
+  std::array<std::array<Durations, tier_count>, tier_count> moves;
   std::array<Device, most_devices> devices;
   std::array<Client, most_clients> client;
 };
@@ -160,6 +167,6 @@ static_assert(std::is_trivially_copyable_v<Header> && std::is_standard_layout_v<
 static_assert(std::is_trivially_copyable_v<Slot> && std::is_standard_layout_v<Slot>);
 // A compiler that lays it out otherwise would read and write another version.
 static_assert(sizeof(Client) == 208 && sizeof(Device) == 72 && sizeof(Wait) == 24 &&
-              sizeof(Place) == 144 && sizeof(Pool) == 17640 && sizeof(Header) == 9472);
+              sizeof(Place) == 144 && sizeof(Pool) == 19816 && sizeof(Header) == 9472);
 
 }  // namespace weir::live

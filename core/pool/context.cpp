@@ -83,12 +83,11 @@ Status Context::start(const weir_context_desc &desc, weir_backend_query_fn built
   if (search_folder != nullptr) WEIR_TRY(search(search_folder, options));
   WEIR_TRY(check_options(options));
   WEIR_TRY(places_.complete());
-  show();
+  watch_.live.open(log_, shown_places(), live::Folder::Surroundings::own());
   return {};
 }
 
-/// Other programs can look at this context from now on.
-void Context::show() {
+std::vector<live::Place> Context::shown_places() const {
   std::vector<live::Place> places(places_.count());
   for (uint32_t id = 0; id < places.size(); ++id) {
     const backend::Device &device = *places_.find(id);
@@ -97,7 +96,7 @@ void Context::show() {
     places[id].name = live::short_name(device.description.name);
     places[id].backend = live::short_name(device.runtime->name());
   }
-  watch_.live.open(log_, places, live::Folder::Surroundings::own());
+  return places;
 }
 
 /// A rehearsed machine's come first: the caller's say how large its devices are, and what they can do.

@@ -8,6 +8,7 @@
 #include "core/base/mutex.hpp"
 #include "core/base/stacks.hpp"
 #include "core/live/page.hpp"
+#include "core/pool/meter.hpp"
 #include "core/pool/tracer.hpp"
 #include "core/tier/storage_store.hpp"
 #include "core/topology/places.hpp"
@@ -82,6 +83,9 @@ class Context {
   Tracer &tracer() noexcept { return watch_.tracer; }
   /// What other programs see of this one's pools.
   live::Page &live() noexcept { return watch_.live; }
+  /// The devices, as the live page tells of them.
+  std::vector<live::Place> shown_places() const;
+  Meter &meter() noexcept { return watch_.meter; }
 
   std::atomic<uint32_t> user_streams{0};
   /// Of the pools made from now on: a test's say in their I/O, and the root of the files that tell the memory limits.
@@ -104,7 +108,6 @@ class Context {
   Status add_library(const char *path, const char *options);
   Status start_backend(Owned<backend::Runtime> runtime, const char *options);
   Status search(const char *folder, const char *options);
-  void show();
   Status check_options(const char *options);
   std::pmr::string options_for(const backend::Runtime &runtime, const char *options);
 
@@ -121,10 +124,11 @@ class Context {
   RankedMutex<Rank::call> look_;  ///< held while others than a pool's own users look at pools
   /// What the user has asked to see. Ends first: traces look at streams and pools.
   struct Watch {
-    explicit Watch(Context &context) : tracer(context) {}
+    explicit Watch(Context &context) : meter(context), tracer(context) {}
     Owned<Stacks> stacks;
     std::string oom_folder;
     live::Page live;
+    Meter meter;
     Tracer tracer;
   } watch_;
 };

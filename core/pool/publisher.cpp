@@ -15,6 +15,8 @@ namespace {
 constexpr uint64_t least_ns = 50'000'000, usual_ns = 100'000'000, longest_ns = 1'000'000'000;
 /// Of a walk, for one write.
 constexpr uint32_t usual_looks = 512;
+/// ... where nothing but the calls that ask for figures looks on.
+constexpr uint32_t more_looks = 2048;
 
 /// To within some milliseconds, for a few nanoseconds.
 uint64_t coarse_ns() noexcept {
@@ -28,6 +30,11 @@ void put(const UseWalk::Bytes &bytes, live::Amounts *amounts) noexcept {
   amounts->cold = bytes.cold;
 }
 
+void put(const Durations &from, live::Durations *to) noexcept {
+  for (size_t i = 0; i < Durations::buckets; ++i) to->counts[i] = from.count(i);
+  to->sum_ns = from.sum_ns();
+}
+
 }  // namespace
 
 static_assert(live::most_devices == page::max_devices);
@@ -36,6 +43,7 @@ static_assert(live::most_devices == page::max_devices);
 WEIR_LIVE_WAITS(WEIR_SAME_REASON)
 #undef WEIR_SAME_REASON
 static_assert(live::reason_count == wait_reasons && Durations::buckets <= live::most_durations);
+static_assert(MoveTimes::tiers == live::tier_count);
 
 Publisher::Publisher(const Env &env, const PageLayer &page, const LeaseLayer &lease,
                      const Others &others)
@@ -47,11 +55,11 @@ Publisher::Publisher(const Env &env, const PageLayer &page, const LeaseLayer &le
       interval_ns_(usual_ns) {}
 
 void Publisher::start(live::Page &page, uint64_t serial, std::string_view name) {
-  if (!page.on()) return;
   const Locked lock(env_.sync.lock);
   serial_ = serial;
   began_ns_ = env_.now_ns();
   name_ = live::short_name(name);
+  if (!page.on()) return;
   live_ = &page;
   claim_.take(page);
   write_due(coarse_ns(), usual_looks);
@@ -91,15 +99,21 @@ void Publisher::write_due(uint64_t now_ns, uint32_t looks) noexcept {
   if (claim_.slot() == nullptr) return;
   clients_.follow(page_.accounts);
   walk_.step(looks);
-  write();
+  live::Page::Writing writing(*claim_.slot());
+  activity_ = write(writing.pool());
 }
 
-void Publisher::write() noexcept {
+void Publisher::describe(live::Pool *pool) {
+  const Locked lock(env_.sync.lock);
+  clients_.follow(page_.accounts);
+  walk_.step(live_ != nullptr ? usual_looks : more_looks);
+  (void)write(*pool);
+}
+
+uint64_t Publisher::write(live::Pool &pool) const noexcept {
   const Counters counters = Inspector({env_, page_, lease_, others_.carrier, others_.memory,
                                        others_.losses, others_.prefetcher.plans()})
                                 .counters();
-  live::Page::Writing writing(*claim_.slot());
-  live::Pool &pool = writing.pool();
   pool.serial = serial_;
   pool.began_ns = began_ns_;
   pool.written_ns = env_.now_ns();
@@ -108,29 +122,32 @@ void Publisher::write() noexcept {
   pool.background = env_.config.background ? 1 : 0;
   pool.counter_count = live::counter_count;
   pool.reason_count = live::reason_count;
-  activity_ = 0;
+  uint64_t activity = write_times(pool);
   for (uint32_t i = 0; i < live::counter_count; ++i) {
     pool.counters[i] = counters[static_cast<Counter>(i)];
-    activity_ += pool.counters[i];
+    activity += pool.counters[i];
   }
-  write_waits(pool);
   write_tiers(counters, pool);
   write_devices(pool);
   write_clients(pool);
+  return activity;
 }
 
-void Publisher::write_waits(live::Pool &pool) noexcept {
-  const Waits &waits = env_.sync.tap.waits();
+uint64_t Publisher::write_times(live::Pool &pool) const noexcept {
+  const Tap &tap = env_.sync.tap;
+  uint64_t activity = 0;
   for (uint32_t i = 0; i < live::reason_count; ++i) {
     const auto why = static_cast<Wait>(i);
-    pool.waits[i].total_ns = waits.ns(why);
-    pool.waits[i].now = waits.now(why);
-    activity_ += pool.waits[i].total_ns + pool.waits[i].now;
+    pool.waits[i].total_ns = tap.waits().ns(why);
+    pool.waits[i].now = tap.waits().now(why);
+    activity += pool.waits[i].total_ns + pool.waits[i].now;
   }
-  const Durations &acquires = waits.acquires();
   pool.duration_count = Durations::buckets;
-  for (size_t i = 0; i < Durations::buckets; ++i) pool.durations[i] = acquires.count(i);
-  pool.durations_ns = acquires.sum_ns();
+  put(tap.waits().acquires(), &pool.acquires);
+  for (size_t from = 0; from < MoveTimes::tiers; ++from)
+    for (size_t to = 0; to < MoveTimes::tiers; ++to)
+      put(tap.moves().of(from, to), &pool.moves[from][to]);
+  return activity;
 }
 
 void Publisher::write_tiers(const Counters &counters, live::Pool &pool) const noexcept {

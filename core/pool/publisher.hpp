@@ -35,13 +35,17 @@ class Publisher final : public Pulse {
   void beat_at_rest() noexcept override WEIR_HELD;
   uint64_t rest_ns() noexcept override WEIR_HELD;
 
+  /// What the page would have, also where it is off. The pool was started.
+  void describe(live::Pool *pool) WEIR_NOT_HELD;
+
   /// Writes now, after a look at so many pages; for tests.
   void write_now(uint32_t looks = UINT32_MAX) WEIR_NOT_HELD;
 
  private:
   void write_due(uint64_t now_ns, uint32_t looks) noexcept WEIR_HELD;
-  void write() noexcept WEIR_HELD;
-  void write_waits(live::Pool &pool) noexcept WEIR_HELD;
+  /// Returns what is another number whenever something has happened.
+  uint64_t write(live::Pool &pool) const noexcept WEIR_HELD;
+  uint64_t write_times(live::Pool &pool) const noexcept;
   void write_tiers(const Counters &counters, live::Pool &pool) const noexcept WEIR_HELD;
   void write_devices(live::Pool &pool) const noexcept WEIR_HELD;
   void write_clients(live::Pool &pool) const noexcept WEIR_HELD;
