@@ -34,6 +34,7 @@ using weir::tool::CodecFlags;
 using weir::tool::CommandRow;
 using weir::tool::CommandTable;
 using weir::tool::DoctorFlags;
+using weir::tool::ExporterFlags;
 using weir::tool::FragFlags;
 using weir::tool::OptionRow;
 using weir::tool::ReplayFlags;
@@ -247,6 +248,27 @@ void add_doctor_flags(CLI::App &command, DoctorFlags &flags) {
   command.add_flag("--json", flags.json, "print JSON");
 }
 
+void add_exporter_flags(CLI::App &command, ExporterFlags &flags) {
+  CLI::Option *listen =
+      command
+          .add_option("--listen", flags.listen,
+                      "where to listen; port 0: the system chooses one, which is printed")
+          ->capture_default_str()
+          ->type_name("ADDRESS:PORT");
+  CLI::Option *auth =
+      command
+          .add_option("--auth-file", flags.auth_file,
+                      "who may ask: a file of lines USER:PASSWORD that is its owner's alone; other "
+                      "addresses than loopback need one")
+          ->type_name("FILE");
+  CLI::Option *once =
+      command.add_flag("--once", flags.once, "print the figures to standard output, and end");
+  CLI::Option *list =
+      command.add_flag("--list", flags.list, "print a table of all metrics, and end");
+  once->excludes(listen)->excludes(auth);
+  list->excludes(listen)->excludes(auth)->excludes(once);
+}
+
 /// Runs nothing but allocations and frees: of the other options, it takes those that mean something then.
 void add_allocator_flags(CLI::App &command, AllocatorFlags &flags) {
   const std::vector<CLI::Option *> others = command.get_options([](const CLI::Option *option) {
@@ -360,6 +382,7 @@ class Program {
   TopoFlags topo_;
   CalibrateFlags calibrate_;
   DoctorFlags doctor_;
+  ExporterFlags exporter_;
   ReplayFlags replay_;
   AllocatorFlags allocator_;
   FragFlags frag_;
@@ -386,6 +409,9 @@ Program::Program() {
   add_doctor_flags(add("doctor", "check what limits Weir here, and say what to change",
                        [this] { return run_doctor(doctor_); }),
                    doctor_);
+  add_exporter_flags(add("exporter", "serve the figures of running programs to Prometheus",
+                         [this] { return run_exporter(exporter_); }),
+                     exporter_);
   CLI::App &traces = add("replay", "run an allocation and use trace under a memory budget",
                          [this] { return replay(); });
   add_replay_flags(traces, replay_);
