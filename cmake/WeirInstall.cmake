@@ -2,8 +2,8 @@
 #
 # Installation, by components: NAME-library (libweir.so.N), NAME-development (headers, both libraries to link with, CMake's
 # and pkg-config's files), NAME-backend-VENDOR (plugins, in the folder weir/ABI beside the library, where it looks for them) and
-# NAME-tools (the programs, what completes their command lines in a shell, and the host backend as a plugin to prove them on: the
-# library has it built in).
+# NAME-tools (the programs, what completes their command lines in a shell, what watches programs (share/weir/monitoring), and the host
+# backend as a plugin to prove them on: the library has it built in).
 # Nothing that is installed holds an absolute path: an installed tree may be moved.
 
 include(CMakePackageConfigHelpers)
@@ -44,6 +44,10 @@ function(weir_install name libdir)
   if(tools)
     install(EXPORT ${name}-tools FILE weir-tools-targets.cmake NAMESPACE weir:: DESTINATION ${cmake_folder}
       COMPONENT ${name}-tools ${ARGN})
+  endif()
+  if(TARGET weir_command)
+    install(DIRECTORY ${PROJECT_SOURCE_DIR}/tools/monitoring/ DESTINATION ${CMAKE_INSTALL_DATADIR}/weir/monitoring
+      COMPONENT ${name}-tools ${ARGN} FILES_MATCHING PATTERN "*.yml" PATTERN "*.json")
   endif()
   if(TARGET weir_completions)
     foreach(place IN ITEMS bash=bash-completion/completions/weir zsh=zsh/vendor-completions/_weir

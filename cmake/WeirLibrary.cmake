@@ -12,9 +12,13 @@ set(weir_product_objects)
 # library's users meet them too (WeirInstall.cmake writes them down).
 set(weir_core_libraries)
 
-# Parts that know nothing of the rest of the core: placements, which run on no device, what memory the machine has left, and the lines
-# of recordings. Objects of their own, which the weir command links too.
-set(weir_placement_sources ${PROJECT_SOURCE_DIR}/core/base/memory_limit.cpp ${PROJECT_SOURCE_DIR}/core/record/vmt_line.cpp)
+# Parts that know nothing of the rest of the core: placements, which run on no device, what memory the machine has left, the lines
+# of recordings, where running programs are found, the names of their figures, and how names are shown. Objects of their own, which the weir command links too.
+set(weir_placement_sources ${PROJECT_SOURCE_DIR}/core/base/memory_limit.cpp ${PROJECT_SOURCE_DIR}/core/record/vmt_line.cpp
+  ${PROJECT_SOURCE_DIR}/core/live/folder.cpp ${PROJECT_SOURCE_DIR}/core/base/name.cpp)
+foreach(name IN ITEMS counters numbers table text)
+  list(APPEND weir_placement_sources ${PROJECT_SOURCE_DIR}/core/metrics/${name}.cpp)
+endforeach()
 foreach(name IN ITEMS granule_ledger room_tree shared_line)
   list(APPEND weir_placement_sources ${PROJECT_SOURCE_DIR}/core/physical/${name}.cpp)
 endforeach()

@@ -28,7 +28,10 @@ set(weir_test_environment
   "WEIR_BIN_DIR=${CMAKE_RUNTIME_OUTPUT_DIRECTORY}"
   "WEIR_LIB_DIR=${CMAKE_LIBRARY_OUTPUT_DIRECTORY}"
   "WEIR_SOURCE_DIR=${PROJECT_SOURCE_DIR}"
-  "WEIR_CACHE_DIR=${CMAKE_BINARY_DIR}/no-cache")  # never made: no test sees the user's own, nor another test's
+  "WEIR_CACHE_DIR=${CMAKE_BINARY_DIR}/no-cache"  # never made: no test sees the user's own, nor another test's
+  "XDG_RUNTIME_DIR=${CMAKE_BINARY_DIR}/run")  # where what they run can be looked at, and not among the user's own
+file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/run)
+file(CHMOD ${CMAKE_BINARY_DIR}/run PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE)
 # Recorded data beside the checkout. Tests that need it say that they skip where it is missing.
 cmake_path(GET PROJECT_SOURCE_DIR PARENT_PATH weir_parent)
 if(IS_DIRECTORY ${weir_parent}/shared)

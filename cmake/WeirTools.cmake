@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# The `weir` command: tools/weir/*.cpp, and those of frag, doctor, recorded, import and topo there, but main.cpp -> library weir_tool (unit tests link it too),
-# with main.cpp -> bin/weir. It uses the public C API only, so it links libweir.so like any user; and three parts of the core that
+# The `weir` command: tools/weir/*.cpp, and those of frag, doctor, recorded, import, topo, live and exporter there, but main.cpp -> library weir_tool (unit tests link it too),
+# with main.cpp -> bin/weir. It uses the public C API only, so it links libweir.so like any user; and parts of the core that
 # know nothing of the rest, which are compiled into it: placements, for replays of allocations alone, what memory is left, for
-# weir doctor, and the lines of recordings, for weir import. bin/weir writes the scripts by which shells complete its command lines (target weir_completions). cairo draws `weir frag --png` where it is there; one
+# weir doctor, the lines of recordings, for weir import, and where running programs are found, for weir top. bin/weir writes the scripts by which shells complete its command lines (target weir_completions). cairo draws `weir frag --png` where it is there; one
 # file knows it.
 
 weir_glob(weir_tool_sources "tools/weir/*.cpp" "tools/weir/frag/*.cpp" "tools/weir/doctor/*.cpp" "tools/weir/recorded/*.cpp" "tools/weir/import/*.cpp"
-  "tools/weir/topo/*.cpp")
+  "tools/weir/topo/*.cpp" "tools/weir/live/*.cpp" "tools/weir/exporter/*.cpp")
 set(weir_tool_main ${PROJECT_SOURCE_DIR}/tools/weir/main.cpp)
 list(REMOVE_ITEM weir_tool_sources ${weir_tool_main})
 
@@ -58,6 +58,15 @@ if(weir_tool_sources)
   if(CAIRO_FOUND AND NOT WEIR_PORTABLE)
     set_source_files_properties(${PROJECT_SOURCE_DIR}/tools/weir/frag/png.cpp PROPERTIES COMPILE_DEFINITIONS WEIR_HAVE_CAIRO)
     target_link_libraries(weir_tool PRIVATE PkgConfig::CAIRO)
+  endif()
+  # The same holds for prometheus-cpp, which brings a web server: without it `weir exporter` prints its figures, and serves none.
+  if(NOT WEIR_PORTABLE)
+    find_package(prometheus-cpp CONFIG QUIET)
+  endif()
+  if(prometheus-cpp_FOUND AND NOT WEIR_PORTABLE)
+    set_source_files_properties(${PROJECT_SOURCE_DIR}/tools/weir/exporter/server.cpp PROPERTIES
+      COMPILE_DEFINITIONS WEIR_HAVE_PROMETHEUS)
+    target_link_libraries(weir_tool PRIVATE prometheus-cpp::pull)
   endif()
 endif()
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// weir/observe.h: traces.
+// weir/observe.h: traces and metrics.
 
 #include "api/src/guard.hpp"
 
@@ -47,6 +47,15 @@ weir_result weir_trace_stop(weir_context context, uint32_t kind) {
     WEIR_TRY(get(context, &object));
     WEIR_TRY(check_kind(kind));
     return object->tracer().stop(kind);
+  });
+}
+
+weir_result weir_metrics_text(weir_context context, char *text, size_t capacity, size_t *needed) {
+  return guarded([&]() -> Status {
+    Context *object = nullptr;
+    WEIR_TRY(get(context, &object));
+    WEIR_TRY(weir::api::need_text(text, capacity, needed));
+    return weir::api::write_text(object->meter().text(), text, capacity, needed);
   });
 }
 

@@ -146,6 +146,19 @@ weirgo_error *weirgo_calibrate(uintptr_t context, const weir_calibrate_desc *des
   return weirgo_check(result);
 }
 
+weirgo_error *weirgo_trace_start(uintptr_t context, uint32_t kind, const char *path,
+                                 uint64_t max_bytes) {
+  weir_trace_desc desc = WEIR_TRACE_DESC_INIT;
+  desc.kind = kind;
+  desc.path = path;
+  desc.max_bytes = max_bytes;
+  return weirgo_check(weir_trace_start(CONTEXT(context), &desc));
+}
+
+weirgo_error *weirgo_trace_stop(uintptr_t context, uint32_t kind) {
+  return weirgo_check(weir_trace_stop(CONTEXT(context), kind));
+}
+
 /* ---- streams ---- */
 
 weirgo_error *weirgo_stream_create(uintptr_t context, uint32_t device, uintptr_t *stream) {

@@ -58,6 +58,10 @@ weirgo_error *weirgo_topology_export(uintptr_t context, uint32_t format, char **
                                      size_t *length);
 weirgo_error *weirgo_calibrate(uintptr_t context, const weir_calibrate_desc *desc,
                                weir_calibrate_report *report);
+weirgo_error *weirgo_trace_start(uintptr_t context, uint32_t kind, const char *path,
+                                 uint64_t max_bytes);
+weirgo_error *weirgo_trace_stop(uintptr_t context, uint32_t kind);
+weirgo_error *weirgo_metrics_text(uintptr_t context, char **text, size_t *length);
 
 /* ---- streams ---- */
 weirgo_error *weirgo_stream_create(uintptr_t context, uint32_t device, uintptr_t *stream);

@@ -56,6 +56,12 @@ static weir_result snapshot_text(uintptr_t handle, uint32_t format, char *text, 
   return weir_pool_snapshot(POOL(handle), text, capacity, needed);
 }
 
+static weir_result metrics_text(uintptr_t handle, uint32_t format, char *text, size_t capacity,
+                                size_t *needed) {
+  (void)format;
+  return weir_metrics_text((weir_context)handle, text, capacity, needed);
+}
+
 typedef struct of_pool {
   weir_pool pool;
   weir_buffer buffer;
@@ -75,6 +81,10 @@ weirgo_error *weirgo_topology_export(uintptr_t context, uint32_t format, char **
 
 weirgo_error *weirgo_pool_snapshot(uintptr_t pool, char **text, size_t *length) {
   return whole_text(snapshot_text, pool, 0, text, length);
+}
+
+weirgo_error *weirgo_metrics_text(uintptr_t context, char **text, size_t *length) {
+  return whole_text(metrics_text, context, 0, text, length);
 }
 
 weirgo_error *weirgo_buffer_name(uintptr_t pool, uintptr_t buffer, char **text, size_t *length) {

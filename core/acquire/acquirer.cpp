@@ -376,6 +376,7 @@ Status Acquirer::acquire(Stream &stream, weir_use *uses, size_t count,
                          const page::AcquireOptions &options, lease::Lease *lease) {
   const policy::Scrubbing scrubbing(env_.scrub_turns);
   Locked lock(env_.sync.lock);
+  const AtEnd tells([this]() WEIR_HELD { env_.pulse.beat(); });
   PoolDevice *device = nullptr;
   if (stream.device != nullptr) {
     uint8_t place = 0;

@@ -335,7 +335,7 @@ Status CpuCopies::read_below(Releasable &lock, Region &region, uint32_t page, ui
     const uint64_t checksum = page_.tiers.checksum(region.pages[page]);
     const uint32_t bit = parts.front().bit();
     pages_.mark_busy(region, page, home);
-    const uint64_t began_ns = move::move_begins(env_);
+    const uint64_t began_ns = steady_ns();
     const Status status = lock.unlocked(
         [&] { return tier::read_parts(page_.cold, parts, checksum, begin, end, out); });
     pages_.unmark_busy(region, page, home);

@@ -25,12 +25,17 @@ Status Accounts::create_client(const weir_client_desc &desc, uint32_t *id) {
   fresh->quotas[storage] = quota(desc.storage_quota);
   *id = clients();
   clients_.push_back(std::move(fresh));
+  ++living_;
   return {};
 }
 
 Status Accounts::destroy_client(uint32_t id) {
-  const Client &client = find(id);
-  if (client.buffers == 0) return {};
+  Client &client = *clients_[id];
+  if (client.buffers == 0) {
+    living_ -= client.ended ? 0 : 1;
+    client.ended = true;
+    return {};
+  }
   return fail(WEIR_ERROR_BUSY, "client%s has %u buffers", QuotedName(client.name).c_str(),
               client.buffers);
 }

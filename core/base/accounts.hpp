@@ -46,6 +46,11 @@ class Accounts {
   /// BUSY while it has buffers. Its record stays: granules remember whose bytes they hold by its number.
   Status destroy_client(uint32_t id) WEIR_HELD;
   uint32_t clients() const noexcept WEIR_HELD { return static_cast<uint32_t>(clients_.size()); }
+  /// Of those, the ones that have not been destroyed.
+  uint32_t living() const noexcept WEIR_HELD { return living_; }
+  /// False: it has been destroyed.
+  bool lives(uint32_t client) const noexcept WEIR_HELD { return !find(client).ended; }
+  int32_t priority(uint32_t client) const noexcept WEIR_HELD { return find(client).priority; }
   const char *name(uint32_t client) const noexcept WEIR_HELD { return find(client).name.c_str(); }
   QuotedName quoted(uint32_t client) const noexcept WEIR_HELD {
     return QuotedName(find(client).name);
@@ -74,12 +79,14 @@ class Accounts {
     explicit Client(std::pmr::memory_resource *memory) : name(memory) {}
     int32_t priority = 0;
     uint32_t buffers = 0;
+    bool ended = false;
     std::pmr::string name;
     std::array<Budget, places> quotas;
   };
   const Client &find(uint32_t client) const noexcept WEIR_HELD { return *clients_[client]; }
 
   std::pmr::vector<Owned<Client>> clients_ WEIR_GUARDED;  ///< by number
+  uint32_t living_ WEIR_GUARDED = 0;
 };
 
 }  // namespace weir

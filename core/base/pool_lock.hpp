@@ -265,6 +265,7 @@ class PoolSignal {
 
   void notify_all() noexcept WEIR_HELD {
     if (waiters_ == 0 || due_) return;
+    ++given_;
     due_ = true;
     next_ = lock_.due_;
     lock_.due_ = this;
@@ -277,10 +278,12 @@ class PoolSignal {
     Waiting waiting(*this);
     changed_.wait(waiting.lock);
   }
-  void wait_for(Releasable &held, std::chrono::nanoseconds time) WEIR_HELD WEIR_IS_LOCK {
-    if (said_lines(held)) return;
+  /// False: that time is over, and nobody has given the signal.
+  bool wait_for(Releasable &held, std::chrono::nanoseconds time) WEIR_HELD WEIR_IS_LOCK {
+    if (said_lines(held)) return true;
+    const uint16_t before = given_;
     Waiting waiting(*this);
-    (void)changed_.wait_for(waiting.lock, time);
+    return changed_.wait_for(waiting.lock, time) == std::cv_status::no_timeout || given_ != before;
   }
 
  private:
@@ -315,6 +318,7 @@ class PoolSignal {
   std::condition_variable changed_;
   uint32_t waiters_ = 0;
   bool due_ = false;
+  uint16_t given_ = 0;  ///< while somebody waited; two looks at it are compared, no more
   PoolSignal *next_ = nullptr;
 };
 

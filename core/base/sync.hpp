@@ -54,7 +54,7 @@ inline Status Sync::await_change(Releasable &held, const std::atomic<bool> *canc
   if (now >= deadline_ns) return Status(WEIR_ERROR_TIMEOUT);
   // Some libraries add it to a time of their own.
   constexpr uint64_t most_ns = uint64_t{1} << 60U;
-  changed.wait_for(held, std::chrono::nanoseconds(std::min(deadline_ns - now, most_ns)));
+  (void)changed.wait_for(held, std::chrono::nanoseconds(std::min(deadline_ns - now, most_ns)));
   return {};
 }
 

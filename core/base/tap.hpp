@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Tap: where a pool can be listened to. It has the tape that a trace is written to, while there is one, and what acquires have waited
-// for, always. Who has something to tell looks for the tape first: one load, and nothing more where nobody listens.
+// for and how long moves took, always. Who has something to tell looks for the tape first: one load, and nothing more where nobody listens.
 #pragma once
 
+#include "core/base/move_times.hpp"
 #include "core/base/waits.hpp"
 
 #include <atomic>
@@ -22,11 +23,14 @@ class Tap {
 
   Waits &waits() noexcept { return waits_; }
   const Waits &waits() const noexcept { return waits_; }
+  MoveTimes &moves() noexcept { return moves_; }
+  const MoveTimes &moves() const noexcept { return moves_; }
 
  private:
   std::atomic<Tape *> tape_{nullptr};
   std::atomic<uint64_t> rounds_{0};
   Waits waits_;
+  MoveTimes moves_;
 };
 
 }  // namespace weir

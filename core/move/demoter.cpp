@@ -35,7 +35,7 @@ void Demoter::begin(Region &region, uint32_t page, bool from_host) {
   const uint32_t parts = cold_.parts_of(used);
   while (ios_.size() < ios_used_ + parts) ios_.emplace_back();
   Move &move = moves_.emplace_back(*this);
-  move.began_ns = move_begins(env_);
+  move.began_ns = steady_ns();
   try {
     move.chain = from_host ? cold_.take_chain(used) : copies.lower;
   } catch (...) {

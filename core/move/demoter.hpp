@@ -120,7 +120,7 @@ class Demoter {
     const unsigned char *bytes = nullptr;  ///< of the source in HOST
     bool failed = false;
     size_t first_io = 0, ios = 0;
-    uint64_t began_ns = 0;  ///< where a trace wants to know
+    uint64_t began_ns = 0;
   };
   /// What a round has come to so far.
   struct Round {

@@ -284,7 +284,7 @@ void Evictor::start_victim(Drain &drain, transfer::Copier &copier, Victim &victi
     status = env_.streams.wait(stamp, drain.wait_ns);
     if (!status) break;
   }
-  if (victim.copy) victim.times.began_ns = move_begins(env_);
+  if (victim.copy) victim.times.began_ns = steady_ns();
   if (status && victim.loan.to != nullptr) {
     const Status opened = lender_.open(victim.loan, victim.bytes);
     victim.loan.lost = opened.code() == WEIR_ERROR_DEVICE_LOST;

@@ -179,11 +179,13 @@ Status Filler::verify_source(const Plan &plan, PlanPage *page) {
 /// Outside the lock: the pages that come from below HOST, through staging. Their reads have begun.
 Status Filler::fill_from_below(Plan &plan, tier::Lift &lift, transfer::Copier &copier) {
   codec::PageChecksum sum;
+  uint64_t began_ns = 0;  // that the copies wait for the page at hand
   for (size_t i = 0; i < plan.fill.parts.size(); ++i) {
     const tier::LiftPart &part = plan.fill.parts[i];
     PlanPage &page = plan.pages[part.page];
     lift.begin(plan.fill.parts);
     tier::StagingSlot *slot = nullptr;
+    if (part.offset == 0) began_ns = steady_ns();
     const Status read = lift.finish(part, &slot);
     if (part.offset == 0) sum.reset();
     if (read) sum.add(slot->pinned, part.bytes);
@@ -195,6 +197,7 @@ Status Filler::fill_from_below(Plan &plan, tier::Lift &lift, transfer::Copier &c
       return page::fail_corrupt(plan.items[page.item].use, page.page, part.bit());
     }
     WEIR_TRY(read);
+    if (last) env_.sync.tap.moves().add(part.bit(), plan.device->bit(), steady_ns() - began_ns);
     // If a step fails the slot stays taken until the stream has been synchronized.
     WEIR_TRY(copier.copy(page.address + part.offset, reinterpret_cast<uint64_t>(slot->pinned),
                          part.bytes));

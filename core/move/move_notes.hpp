@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MoveNotes: tells the tape of pages that were moved, neighbours that went the same way as one. Under the pool's lock, as pages are
-// settled; where no trace listens it costs a load.
+// MoveNotes: tells the tape of pages that were moved, neighbours that went the same way as one; and counts how long each took whose end
+// the host has seen. Under the pool's lock, as pages are settled; where no trace listens the tape costs a load.
 #pragma once
 
 #include "core/base/notes.hpp"
@@ -21,7 +21,8 @@ class MoveNotes {
     Stamp ends{};
   };
 
-  MoveNotes(const Env &env, notes::Move::Why why) noexcept : tape_(env.sync.tap.tape()) {
+  MoveNotes(const Env &env, notes::Move::Why why) noexcept
+      : tape_(env.sync.tap.tape()), times_(env.sync.tap.moves()) {
     if (tape_ == nullptr || (tape_->wanted() & notes::timeline) == 0) {
       tape_ = nullptr;
       return;
@@ -36,6 +37,8 @@ class MoveNotes {
   /// `from` and `to`: bits of a mask of copies; 0: zeros.
   void add(const page::Region &region, uint32_t page, uint64_t bytes, uint32_t from, uint32_t to,
            const Times &times) noexcept {
+    if (times.begin_ns != 0 && times.end_ns != 0 && from != 0)
+      times_.add(from, to, times.end_ns - times.begin_ns);
     if (tape_ == nullptr || times.begin_ns == 0) return;
     const uint8_t source = place_of(from), goal = place_of(to);
     const bool goes_on = note_.moved_bytes != 0 && region.id == note_.region &&
@@ -67,10 +70,11 @@ class MoveNotes {
   }
 
   Tape *tape_;
+  MoveTimes &times_;
   notes::Move note_;
 };
 
-/// When a move begins, if anybody wants to know.
+/// When a move begins whose end the host doesn't see, if anybody wants to know.
 inline uint64_t move_begins(const Env &env) noexcept {
   return env.sync.tap.tape() != nullptr ? steady_ns() : 0;
 }

@@ -32,7 +32,7 @@ void PlanExecutor::save(policy::SavedProgram *program, uint64_t most_bytes) {
     while (!catch_ups_.answered(request) && !stands_back_ && !env_.sync.lock.stopping() &&
            Time::now() < until) {
       wake();
-      catch_ups_.wait_for(lock, look_again);
+      (void)catch_ups_.wait_for(lock, look_again);
     }
     places = devices_.size();
   }

@@ -22,7 +22,7 @@ class Requests {
   bool answered(uint64_t request) const noexcept WEIR_HELD { return answered_ >= request; }
   /// Until some are answered, or for no reason, at most so long.
   void wait_for(Releasable &held, std::chrono::nanoseconds time) WEIR_HELD {
-    changed_.wait_for(held, time);
+    (void)changed_.wait_for(held, time);
   }
 
  private:

@@ -68,7 +68,7 @@ struct Victim {
   } from;
   uint64_t bytes = 0, used = 0;
   Stamp copied;
-  /// Of its copy, where a trace wants to know.
+  /// Of its copy. 0: there is none.
   struct Times {
     uint64_t began_ns = 0, landed_ns = 0;
   } times;

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "core/base/events.hpp"
+#include "core/base/pulse.hpp"
 #include "core/base/sync.hpp"
 #include "core/page/config.hpp"
 #include "core/page/pool_device.hpp"
@@ -26,6 +27,7 @@ struct Env {
   Events &events;
   Gauges &gauges WEIR_GUARDED;
   policy::ScrubTurns &scrub_turns;  ///< of what could not be overwritten at once
+  Pulse &pulse;                     ///< for calls that end
 };
 
 /// Which pages there are, and where they are.

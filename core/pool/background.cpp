@@ -10,12 +10,17 @@
 #include <algorithm>
 
 namespace weir::pool {
+namespace {
 
-Status Background::start(Task &task, uint32_t node, PoolSignal *wake) {
+constexpr uint64_t least_rest_ns = 100'000;
+
+}  // namespace
+
+Status Background::start(Task &task, uint32_t node, PoolSignal *wake, Pulse *pulse) {
   const Guard turn(change_);
   auto own = std::ranges::find(lanes_, &task, [](const Lane &lane) { return &lane.task; });
   if (own == lanes_.end())
-    own = lanes_.emplace(lanes_.end(), task, wake != nullptr ? *wake : quiet_);
+    own = lanes_.emplace(lanes_.end(), task, wake != nullptr ? *wake : quiet_, pulse);
   if (own->thread.joinable()) return {};
   return start_thread(&own->thread, task.name(), [this, &lane = *own, node] {
     (void)numa::stay_on(nodes_, node);
@@ -47,16 +52,23 @@ void Background::run(Lane &lane) {
     const notes::Stretch stretch(tap_, lane.task.name());
     if_memory([&]() WEIR_HELD { worked = lane.task.step(lock); });
     if (worked) stretch.tell();
+    if (lane.pulse != nullptr) lane.pulse->beat();
     if (worked || lane.ending || lock_.stopping()) continue;
     // It rests in any case: who only ever holds the lock leaves none for those whose work it waits for.
-    constexpr uint64_t least_ns = 100'000;
-    const uint64_t rest_ns = std::max(lane.task.rest_ns(), least_ns);
-    if (rest_ns == UINT64_MAX)
-      lane.wake.wait(lock);
-    else
-      lane.wake.wait_for(lock, std::chrono::nanoseconds(rest_ns));
+    rest(lane, lock, std::max(lane.task.rest_ns(), least_rest_ns));
   }
   lane.ending = false;
+}
+
+void Background::rest(Lane &lane, Releasable &lock, uint64_t rest_ns) {
+  for (;;) {
+    const uint64_t beat_ns = lane.pulse != nullptr ? lane.pulse->rest_ns() : UINT64_MAX;
+    const uint64_t part = std::max(std::min(rest_ns, beat_ns), least_rest_ns);
+    if (part == UINT64_MAX) return lane.wake.wait(lock);
+    if (lane.wake.wait_for(lock, std::chrono::nanoseconds(part)) || part >= rest_ns) return;
+    if (rest_ns != UINT64_MAX) rest_ns -= part;
+    lane.pulse->beat_at_rest();
+  }
 }
 
 }  // namespace weir::pool

@@ -15,6 +15,7 @@
 #include <cstring>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace weir::pool {
 namespace {
@@ -81,7 +82,21 @@ Status Context::start(const weir_context_desc &desc, weir_backend_query_fn built
     WEIR_TRY(add_library(*path, options));
   if (search_folder != nullptr) WEIR_TRY(search(search_folder, options));
   WEIR_TRY(check_options(options));
-  return places_.complete();
+  WEIR_TRY(places_.complete());
+  watch_.live.open(log_, shown_places(), live::Folder::Surroundings::own());
+  return {};
+}
+
+std::vector<live::Place> Context::shown_places() const {
+  std::vector<live::Place> places(places_.count());
+  for (uint32_t id = 0; id < places.size(); ++id) {
+    const backend::Device &device = *places_.find(id);
+    places[id].id = id;
+    places[id].memory_bytes = device.description.memory_total;
+    places[id].name = live::short_name(device.description.name);
+    places[id].backend = live::short_name(device.runtime->name());
+  }
+  return places;
 }
 
 /// A rehearsed machine's come first: the caller's say how large its devices are, and what they can do.

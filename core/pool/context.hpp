@@ -7,6 +7,8 @@
 #include "core/backend/stream.hpp"
 #include "core/base/mutex.hpp"
 #include "core/base/stacks.hpp"
+#include "core/live/page.hpp"
+#include "core/pool/meter.hpp"
 #include "core/pool/tracer.hpp"
 #include "core/tier/storage_store.hpp"
 #include "core/topology/places.hpp"
@@ -79,6 +81,11 @@ class Context {
   /// nullptr: nobody has asked to know who makes what.
   Stacks *stacks() const noexcept { return watch_.stacks.get(); }
   Tracer &tracer() noexcept { return watch_.tracer; }
+  /// What other programs see of this one's pools.
+  live::Page &live() noexcept { return watch_.live; }
+  /// The devices, as the live page tells of them.
+  std::vector<live::Place> shown_places() const;
+  Meter &meter() noexcept { return watch_.meter; }
 
   std::atomic<uint32_t> user_streams{0};
   /// Of the pools made from now on: a test's say in their I/O, and the root of the files that tell the memory limits.
@@ -117,9 +124,11 @@ class Context {
   RankedMutex<Rank::call> look_;  ///< held while others than a pool's own users look at pools
   /// What the user has asked to see. Ends first: traces look at streams and pools.
   struct Watch {
-    explicit Watch(Context &context) : tracer(context) {}
+    explicit Watch(Context &context) : meter(context), tracer(context) {}
     Owned<Stacks> stacks;
     std::string oom_folder;
+    live::Page live;
+    Meter meter;
     Tracer tracer;
   } watch_;
 };

@@ -101,10 +101,12 @@ Engine::Services::Services(const Env &env, const PageLayer &page, const LeaseLay
               {owners.carrier, movers.demoter, movers.host_room, movers.idle, movers.relocator},
               movers.evictor),
       policy_store(env, page, lease, movers.prefetcher),
-      upkeep(
-          env, page,
-          {movers.host_room, movers.demoter, movers.recompressor, movers.idle, movers.prefetcher},
-          movers.evictor) {}
+      upkeep(env, page,
+             {movers.host_room, movers.demoter, movers.recompressor, movers.idle, movers.prefetcher,
+              publisher},
+             movers.evictor),
+      publisher(env, page, lease,
+                {owners.carrier, engine.memory_, movers.losses, movers.prefetcher}) {}
 
 Status Engine::start(page::EngineConfig config) {
   config_ = std::move(config);

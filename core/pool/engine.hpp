@@ -193,6 +193,7 @@ class Engine final {
     Trimmer trimmer;
     PolicyStore policy_store;
     Upkeep upkeep;
+    Publisher publisher;
   };
 
   // hit_path.cpp
@@ -243,10 +244,15 @@ class Engine final {
 
   PageOwners pages_;
   LeaseOwners leases_;
-  const Env env_{&memory_,     {lock_, changed_, wakes_, points, tap},
-                 config_,      streams_,
-                 ticks_,       told_.events,
-                 told_.gauges, movers_.scrub_turns};
+  const Env env_{&memory_,
+                 {lock_, changed_, wakes_, points, tap},
+                 config_,
+                 streams_,
+                 ticks_,
+                 told_.events,
+                 told_.gauges,
+                 movers_.scrub_turns,
+                 services_.publisher};
   const PageLayer page_{pages_.devices, pages_.regions,  pages_.places,
                         pages_.buffers, pages_.slabs,    pages_.tiers,
                         pages_.cold,    pages_.accounts, movers_.uses};

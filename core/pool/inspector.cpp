@@ -19,8 +19,7 @@ constexpr uint64_t most_pages = 4096;
 
 // ---- counters ----
 
-void Inspector::stats(weir_pool_stats *out) const {
-  const Locked lock(pool_.env.sync.lock);
+Counters Inspector::counters() const {
   Counters stats = pool_.env.events.counters();
   for (const auto &device : pool_.page.devices) {
     stats[Counter::device_budget] += device->memory.budget();
@@ -55,6 +54,14 @@ void Inspector::stats(weir_pool_stats *out) const {
         pool_.env.config.background && pool_.plans->carrying().now ? 1 : 0;
   }
   for (const auto &state : pool_.lease.states.all()) stats[Counter::hits] += state->count_hits();
+  return stats;
+}
+
+void Inspector::stats(weir_pool_stats *out) const {
+  const Counters stats = [this] {
+    const Locked lock(pool_.env.sync.lock);
+    return counters();
+  }();
 #define WEIR_COPY(name, meaning) out->name = stats[Counter::name];
   WEIR_POOL_STATS_FIELDS(WEIR_COPY)
 #undef WEIR_COPY

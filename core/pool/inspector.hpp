@@ -50,6 +50,8 @@ class Inspector {
   explicit Inspector(const Tables &tables) noexcept : pool_(tables) {}
 
   void stats(weir_pool_stats *out) const;
+  /// The same for who has the lock. It allocates nothing.
+  Counters counters() const WEIR_HELD;
   /// Needs no lock: the codec is there from the start to the end, and counts by itself.
   void codec_stats(weir_codec_stats *stats) const noexcept;
   /// Of the context, the device at that position; UINT32_MAX: there is none.

@@ -120,7 +120,9 @@ Status Pool::start(const weir_pool_desc &desc) {
   WEIR_TRY(read_lower(desc, &config));
   background_ = config.background;
   engine_.relocator().set_compactor(&defragmenter_);
-  return engine_.start(std::move(config));
+  WEIR_TRY(engine_.start(std::move(config)));
+  engine_.upkeep().publisher().start(context_.live(), serial_, name_);
+  return {};
 }
 
 /// Checks an entry of the pool's devices; `name` is what a message calls it.

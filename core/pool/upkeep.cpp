@@ -10,7 +10,7 @@ namespace weir::pool {
 
 Status Upkeep::start(Background &background, uint32_t node) {
   Wakes &wakes = env_.sync.wakes;
-  WEIR_TRY(background.start(*this, node, &wakes.evictor));
+  WEIR_TRY(background.start(*this, node, &wakes.evictor, &others_.publisher));
   for (Task &lane : others_.prefetcher.lanes())
     WEIR_TRY(background.start(lane, node, &wakes.prefetcher));
   if (move::PlanExecutor *plans = others_.prefetcher.plans(); plans != nullptr) {

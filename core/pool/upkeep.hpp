@@ -17,6 +17,7 @@
 #include "core/page/env.hpp"
 #include "core/page/idle_memory.hpp"
 #include "core/pool/background.hpp"
+#include "core/pool/publisher.hpp"
 
 namespace weir::pool {
 
@@ -28,6 +29,7 @@ class Upkeep final : private Task {
     const Owned<move::Recompressor> &recompressor;
     page::IdleMemory &idle;
     move::Prefetcher &prefetcher;
+    Publisher &publisher;  ///< which the evictor's thread gives its beats
   };
   Upkeep(const Env &env, const PageLayer &page, const Others &others,
          move::Evictor &evictor) noexcept
@@ -37,6 +39,7 @@ class Upkeep final : private Task {
   Status start(Background &background, uint32_t node) WEIR_NOT_HELD;
   /// No page is on the move, and nothing is to be prefetched.
   bool idle() const noexcept WEIR_HELD;
+  Publisher &publisher() noexcept { return others_.publisher; }
 
   // ---- for tests ----
   /// Gives back now what has been idle for long enough, if it is time to look.

@@ -12,6 +12,7 @@
 #include <weir/backend.h>
 
 #include <dlfcn.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <functional>
@@ -180,6 +181,20 @@ weir_result compress_some(void *given) {
                        &bytes);
 }
 
+const std::string &trace_path() {
+  static const std::string path =
+      std::string(spill_folder()) + "/weir-struct-size-" + std::to_string(getpid()) + ".json";
+  return path;
+}
+weir_result trace_and_stop(void *given) {
+  const weir_result result = weir_trace_start(things->context, as<weir_trace_desc>(given));
+  if (result == WEIR_SUCCESS) {
+    ok(weir_trace_stop(things->context, WEIR_TRACE_TIMELINE));
+    assert_int_equal(unlink(trace_path().c_str()), 0);
+  }
+  return result;
+}
+
 std::vector<Descriptor> descriptors() {
   const auto whole = [](uint32_t first, const char *name, const auto &desc, Call call) {
     return Descriptor{name, first, bytes_of(desc), std::move(call)};
@@ -191,6 +206,8 @@ std::vector<Descriptor> descriptors() {
   weir_shard_desc shards = WEIR_SHARD_DESC_INIT;
   shards.devices = &first;
   shards.device_count = 1;
+  weir_trace_desc trace = WEIR_TRACE_DESC_INIT;
+  trace.path = trace_path().c_str();
   const weir_client_desc client = WEIR_CLIENT_DESC_INIT;
   const weir_acquire_options options = WEIR_ACQUIRE_OPTIONS_INIT;
   const weir_compress_desc compress = WEIR_COMPRESS_DESC_INIT;
@@ -219,6 +236,7 @@ std::vector<Descriptor> descriptors() {
               return weir_topology_calibrate(things->context, as<weir_calibrate_desc>(given),
                                              nullptr);
             }),
+      whole(24, "weir_trace_desc", trace, trace_and_stop),
   };
 }
 

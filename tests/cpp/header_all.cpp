@@ -74,6 +74,11 @@ struct Function {
   static_cast<void>(context.link_info(0, 1));
   static_cast<void>(context.topology_export(WEIR_TOPOLOGY_JSON));
   static_cast<void>(context.topology_calibrate());
+  static_cast<void>(context.metrics_text());
+  weir::trace_desc written;
+  written.path = "file";
+  auto trace = take(context.start_trace(written));
+  OK(trace.stop());
   auto stream = take(weir::stream::create(context, 0));
   auto wrapped = take(weir::stream::wrap(context, 0, take(stream.native())));
   OK(stream.host_call(Function()));

@@ -7,6 +7,8 @@
 
 #include "tests/cpp/cpp_fixture.hpp"
 
+#include <unistd.h>
+
 namespace weir::test {
 namespace {
 
@@ -25,6 +27,7 @@ void options_default_to_what_c_has(void **) {
   const weir_defragment_desc once = WEIR_DEFRAGMENT_DESC_INIT;
   const weir_defragmentation_desc always = WEIR_DEFRAGMENTATION_DESC_INIT;
   const weir_calibrate_desc calibrate = WEIR_CALIBRATE_DESC_INIT;
+  const weir_trace_desc trace = WEIR_TRACE_DESC_INIT;
   const weir_pool_desc pool = WEIR_POOL_DESC_INIT;
   assert_true(same(*c_struct<context_desc>({}).get(), context));
   assert_true(same(*c_struct<pool_desc>({}).get(), pool));
@@ -35,6 +38,7 @@ void options_default_to_what_c_has(void **) {
   assert_true(same<weir_defragment_desc>(defragment_desc(), once));
   assert_true(same<weir_defragmentation_desc>(defragmentation_desc(), always));
   assert_true(same<weir_calibrate_desc>(calibrate_desc(), calibrate));
+  assert_true(same<weir_trace_desc>(trace_desc(), trace));
 }
 
 /// Every field arrives, none in another's place: each is a number of its own.
@@ -323,6 +327,41 @@ void lists_and_texts_come_whole(void **) {
   static_cast<void>(TAKE(world.pool.defragment()));
 }
 
+void a_trace_stops_when_it_goes(void **) {
+  World world;
+  const std::string folder = std::string(P_tmpdir) + "/weir-cpp-trace-" + std::to_string(getpid());
+  const auto path = [&folder](const char *name) { return folder + name; };
+  const std::string first = path("-1.json"), second = path("-2.json"), third = path("-3.json");
+  trace_desc desc;
+  desc.path = first.c_str();
+  {
+    const weir::trace trace = TAKE(world.context.start_trace(desc));
+    assert_true(static_cast<bool>(trace));
+    desc.path = second.c_str();
+    FAILS(WEIR_ERROR_BUSY, world.context.start_trace(desc));
+  }
+  weir::trace trace = TAKE(world.context.start_trace(desc));
+  weir::trace moved = std::move(trace);
+  assert_true(!trace && moved);
+  OK(moved.stop());
+  assert_false(static_cast<bool>(moved));
+  FAILS(WEIR_ERROR_INVALID_HANDLE, moved.stop());
+  desc.path = third.c_str();
+  moved = TAKE(world.context.start_trace(desc));
+  moved = weir::trace();
+  assert_int_equal(weir_trace_stop(world.context.get(), WEIR_TRACE_TIMELINE),
+                   WEIR_ERROR_INVALID_ARGUMENT);
+  for (const std::string &file : {first, second, third}) assert_int_equal(unlink(file.c_str()), 0);
+}
+
+void metrics_come_whole(void **) {
+  World world;
+  const weir::buffer buffer = world.buffer();
+  const std::string text = TAKE(world.context.metrics_text());
+  assert_true(text.find("# TYPE weir_buffers gauge\nweir_buffers{pool=\"") != std::string::npos);
+  assert_true(text.find('\0') == std::string::npos && text.back() == '\n');
+}
+
 void a_client_is_charged(void **) {
   World world;
   client_desc desc;
@@ -413,6 +452,8 @@ int main() {
       cmocka_unit_test(an_error_is_a_copy_with_its_numbers),
       cmocka_unit_test(what_was_learned_is_saved_and_loaded),
       cmocka_unit_test(lists_and_texts_come_whole),
+      cmocka_unit_test(a_trace_stops_when_it_goes),
+      cmocka_unit_test(metrics_come_whole),
       cmocka_unit_test(a_client_is_charged),
       cmocka_unit_test(containers_live_in_host_leases),
       cmocka_unit_test(device_memory_is_taken_and_freed_in_order),

@@ -17,8 +17,8 @@ using weir::test::text_of;
 using weir::tool::Choices;
 using weir::tool::nearest;
 
-const Choices all = {"devices", "topo", "calibrate", "info",      "doctor",
-                     "replay",  "frag", "codec",     "completion"};
+const Choices all = {"devices",  "topo",   "calibrate", "info",  "doctor",
+                     "exporter", "replay", "frag",      "codec", "completion"};
 
 void help_without_a_command(void **) {
   const Outcome alone = run_weir({}), help = run_weir({"--help"});
@@ -41,7 +41,7 @@ void refused(const std::vector<std::string> &arguments, const std::vector<std::s
 
 void wrong_commands_are_named(void **) {
   const std::string list =
-      "devices, topo, calibrate, info, doctor, replay, frag, codec, import, snapshot and "
+      "devices, topo, calibrate, info, doctor, exporter, replay, frag, codec, import, snapshot and "
       "completion";
   refused({"tpoo"}, {"'tpoo'; did you mean 'topo'?", list});
   refused({"device", "--json"}, {"'device'; did you mean 'devices'?", list});

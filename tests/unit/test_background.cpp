@@ -47,7 +47,8 @@ struct Site {
   PoolLock lock{weir::Log()};
   PoolSignal work{lock}, changed{lock};
   const weir::numa::Nodes nodes{"/nowhere"};
-  Background background{lock, nodes, std::pmr::get_default_resource()};
+  const weir::Tap tap;
+  Background background{lock, tap, nodes, std::pmr::get_default_resource()};
 
   void wake() {
     const Locked held(lock);
@@ -126,6 +127,24 @@ struct Fake final : weir::Task {
   std::string diary WEIR_GUARDED;
   bool held WEIR_GUARDED = false, standing WEIR_GUARDED = false;
   std::atomic<bool> takes_signals{false};
+};
+
+/// Counts what it is given, and can stand within a beat until it is let go.
+struct FakePulse final : weir::Pulse {
+  explicit FakePulse(Site &site_) : site(site_) {}
+  void beat() noexcept override WEIR_HELD {
+    ++beats;
+    site.changed.notify_all();
+  }
+  void beat_at_rest() noexcept override WEIR_HELD {
+    ++at_rest;
+    site.changed.notify_all();
+  }
+  uint64_t rest_ns() noexcept override WEIR_HELD { return rest; }
+
+  Site &site;
+  uint64_t rest WEIR_GUARDED = 1;
+  uint32_t beats WEIR_GUARDED = 0, at_rest WEIR_GUARDED = 0;
 };
 
 weir::Status start(Site &site, Fake &task) {
@@ -227,6 +246,39 @@ void one_task_is_stopped_and_started_while_others_run(void **) {
   assert_true(task.await_rest().ends_with("snr"));
 }
 
+/// The task sees nothing of beats: it rests until it is woken, or for as long as it wants. Each wake that comes while beats are
+/// given ends the rest.
+void beats_are_given_at_rest(void **) {
+  Site site;
+  FakePulse pulse(site);
+  Fake task(site);
+  assert_true(site.background.start(task, weir::numa::unknown, &site.work, &pulse).ok());
+  for (uint32_t i = 1; i <= 200; ++i) {
+    Locked lock(site.lock);
+    const uint32_t enough = pulse.at_rest + 1 + i % 3;
+    while (pulse.at_rest < enough) site.changed.wait(lock);
+    assert_string_equal(task.diary.c_str(), i == 1 ? "nr" : "nrsnr");
+    task.diary = "nr";
+    task.left = 1;
+    site.work.notify_all();
+    while (task.left != 0 || !task.diary.ends_with("nr")) site.changed.wait(lock);
+    assert_string_equal(task.diary.c_str(), "nrsnr");
+    assert_true(pulse.beats >= i);
+  }
+  {
+    // A rest of its own ends in its time, among beats that are shorter.
+    Locked lock(site.lock);
+    task.rest = 1'000'000;
+    site.work.notify_all();
+    const uint32_t before = task.rests;
+    while (task.rests < before + 3) site.changed.wait(lock);
+  }
+  // Nothing to be beaten: it rests for good.
+  Locked lock(site.lock);
+  pulse.rest = task.rest = UINT64_MAX;
+  site.work.notify_all();
+}
+
 /// Whoever stops it waits for the step under way; no other is begun.
 void stop_waits_for_the_step_under_way(void **) {
   Site site;
@@ -296,6 +348,7 @@ int main() {
       cmocka_unit_test(a_step_without_memory_is_one_that_found_nothing),
       cmocka_unit_test(a_task_waits_for_no_other),
       cmocka_unit_test(one_task_is_stopped_and_started_while_others_run),
+      cmocka_unit_test(beats_are_given_at_rest),
       cmocka_unit_test(stop_waits_for_the_step_under_way),
       cmocka_unit_test(a_pool_that_stops_ends_all),
       cmocka_unit_test(a_thread_that_is_refused),

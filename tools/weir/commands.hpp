@@ -50,7 +50,16 @@ struct SnapshotFlags {
   bool memory_viz = false;
 };
 
+/// What `weir exporter` was asked for.
+struct ExporterFlags {
+  std::string listen = "127.0.0.1:9464";
+  std::string auth_file;  ///< "" = nobody has to say who he is
+  bool once = false;      ///< print the figures, and no more
+  bool list = false;      ///< print which metrics there are
+};
+
 int run_devices(bool json);
+int run_exporter(const ExporterFlags &flags);
 int run_doctor(const DoctorFlags &flags);
 int run_calibrate(const CalibrateFlags &flags);
 int run_topo(const TopoFlags &flags);

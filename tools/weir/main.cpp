@@ -19,6 +19,7 @@
 #include <CLI/CLI.hpp>
 
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <functional>
 #include <new>
@@ -33,6 +34,7 @@ using weir::tool::CodecFlags;
 using weir::tool::CommandRow;
 using weir::tool::CommandTable;
 using weir::tool::DoctorFlags;
+using weir::tool::ExporterFlags;
 using weir::tool::FragFlags;
 using weir::tool::ImportFlags;
 using weir::tool::OptionRow;
@@ -47,6 +49,7 @@ void begin_virtual_time() {
   if (!weir::virtual_time::available())
     throw ToolError(
         "--virtual: this program was built with a sanitizer, which has its own threads and clocks");
+  (void)setenv("WEIR_LIVE", "0", 1);  // who looks from outside has another clock
   weir::virtual_time::start();
   weir::tool::JobRing::sleeps_are_exact = true;
 }
@@ -278,6 +281,27 @@ void add_snapshot_flags(CLI::App &command, SnapshotFlags &flags) {
                    "write what pytorch.org/memory_viz opens, not a table");
   command.add_option("-o,--output", flags.output, "with --memory-viz: the file to write")
       ->type_name("FILE");
+};
+
+void add_exporter_flags(CLI::App &command, ExporterFlags &flags) {
+  CLI::Option *listen =
+      command
+          .add_option("--listen", flags.listen,
+                      "where to listen; port 0: the system chooses one, which is printed")
+          ->capture_default_str()
+          ->type_name("ADDRESS:PORT");
+  CLI::Option *auth =
+      command
+          .add_option("--auth-file", flags.auth_file,
+                      "who may ask: a file of lines USER:PASSWORD that is its owner's alone; other "
+                      "addresses than loopback need one")
+          ->type_name("FILE");
+  CLI::Option *once =
+      command.add_flag("--once", flags.once, "print the figures to standard output, and end");
+  CLI::Option *list =
+      command.add_flag("--list", flags.list, "print a table of all metrics, and end");
+  once->excludes(listen)->excludes(auth);
+  list->excludes(listen)->excludes(auth)->excludes(once);
 }
 
 /// Runs nothing but allocations and frees: of the other options, it takes those that mean something then.
@@ -393,6 +417,7 @@ class Program {
   TopoFlags topo_;
   CalibrateFlags calibrate_;
   DoctorFlags doctor_;
+  ExporterFlags exporter_;
   ReplayFlags replay_;
   AllocatorFlags allocator_;
   FragFlags frag_;
@@ -421,6 +446,9 @@ Program::Program() {
   add_doctor_flags(add("doctor", "check what limits Weir here, and say what to change",
                        [this] { return run_doctor(doctor_); }),
                    doctor_);
+  add_exporter_flags(add("exporter", "serve the figures of running programs to Prometheus",
+                         [this] { return run_exporter(exporter_); }),
+                     exporter_);
   CLI::App &traces = add("replay", "run an allocation and use trace under a memory budget",
                          [this] { return replay(); });
   add_replay_flags(traces, replay_);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * weir/observe.h - traces: what a context's pools do, written to a file while they do it. docs/observing.md has what can be seen of a
- * program, and by which means.
+ * weir/observe.h - what a context's pools do: traces, written to a file while they do it, and figures for a monitoring system.
+ * docs/observing.md has what can be seen of a program, and by which means.
  */
 #ifndef WEIR_OBSERVE_H
 #define WEIR_OBSERVE_H
@@ -41,6 +41,14 @@ WEIR_API weir_result weir_trace_start(weir_context context, const weir_trace_des
 /** Ends the trace of that kind; its file is whole when this returns. weir_context_destroy and the process's end do so, too. Any thread.
  *  Errors: INVALID_ARGUMENT (none has been started since the last was stopped), IO (it had ended before: the text says why). */
 WEIR_API weir_result weir_trace_stop(weir_context context, uint32_t kind);
+
+/** Writes the figures of all pools of the context in Prometheus' text format 0.0.4 (Content-Type "text/plain; version=0.0.4"), for a
+ *  program that has an HTTP endpoint of its own; for others there is `weir exporter`. docs/metrics.md has every metric. At most `capacity`
+ *  bytes are written, always NUL-terminated if capacity > 0; *needed (may be NULL) gets the full size with the NUL. The figures of a pool
+ *  are of one moment: its lock is taken as long as for weir_pool_stats_get, once a pool. 256 pools are told of, and 64 clients of each
+ *  one by one; further ones are counted. Any thread. Errors: INVALID_ARGUMENT, OUT_OF_HOST_MEMORY. INCOMPLETE if it was cut; `text` may be
+ *  NULL with a capacity of 0. The next call may need more. */
+WEIR_API weir_result weir_metrics_text(weir_context context, char *text, size_t capacity, size_t *needed);
 
 WEIR_END_DECLS
 

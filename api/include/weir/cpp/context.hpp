@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // weir/cpp/context.hpp - weir::context: the loaded backends, their devices and the links between them. The context itself
-// ends with the last of its handle and of the streams and pools that were made of it.
+// ends with the last of its handle and of the streams, pools and traces that were made of it. weir::trace: what its pools do, in a
+// file.
 #ifndef WEIR_CPP_CONTEXT_HPP
 #define WEIR_CPP_CONTEXT_HPP
 
@@ -35,6 +36,46 @@ returned<std::string> text_of(Write write) {
 }
 
 }  // namespace detail
+
+/// A trace of a context, which context::start_trace makes. It stops when it goes; stop() tells whether its file is whole. Moved, not
+/// copied.
+class trace {
+ public:
+  trace() noexcept = default;
+  trace(trace &&other) noexcept
+      : context_(std::move(other.context_)), kind_(other.kind_) {}
+  trace &operator=(trace &&other) noexcept {
+    if (this != &other) {
+      end();
+      context_ = std::move(other.context_);
+      kind_ = other.kind_;
+    }
+    return *this;
+  }
+  ~trace() { end(); }
+
+  /// Whether there is one to stop: not after stop(), nor when the context was destroyed by hand, which stops it.
+  explicit operator bool() const noexcept { return static_cast<bool>(context_); }
+  /// weir_trace_stop. IO: it had ended before.
+  returned<void> stop() {
+    if (!context_) return detail::fail_empty<void>();
+    const detail::ref<detail::context_kind> held = std::move(context_);
+    return detail::done(weir_trace_stop(held.get(), kind_));
+  }
+
+ private:
+  friend class context;
+  trace(detail::ref<detail::context_kind> of, uint32_t kind) noexcept
+      : context_(std::move(of)), kind_(kind) {}
+  void end() noexcept {
+    // Why it ended before its time, if it did, the log has told.
+    if (context_) static_cast<void>(weir_trace_stop(context_.get(), kind_));
+    context_ = detail::ref<detail::context_kind>();
+  }
+
+  detail::ref<detail::context_kind> context_;
+  uint32_t kind_ = WEIR_TRACE_TIMELINE;
+};
 
 /// weir_context: the root of all the others. Moved, not copied; empty when moved from.
 class context {
@@ -116,6 +157,20 @@ class context {
     calibrate_report report = WEIR_CALIBRATE_REPORT_INIT;
     const weir_result code = weir_topology_calibrate(get(), &c, &report);
     return detail::done(code, std::move(report));
+  }
+
+  /// weir_trace_start: a trace of all its pools, those to come too.
+  returned<trace> start_trace(const trace_desc &desc) const {
+    const weir_trace_desc c = desc;
+    const weir_result code = weir_trace_start(get(), &c);
+    if (code < 0) return detail::fail_last<trace>(code);
+    return returned<trace>(trace(ref_, desc.kind));
+  }
+  /// weir_metrics_text, whole: figures of all its pools for Prometheus.
+  returned<std::string> metrics_text() const {
+    return detail::text_of([&](char *text, size_t capacity, size_t *needed) {
+      return weir_metrics_text(get(), text, capacity, needed);
+    });
   }
 
  private:

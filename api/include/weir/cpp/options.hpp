@@ -167,6 +167,19 @@ struct calibrate_desc {
   }
 };
 
+/// weir_trace_desc: what a trace is, and where it is written. `path` must be given.
+struct trace_desc {
+  uint32_t kind = WEIR_TRACE_TIMELINE; /**< WEIR_TRACE_* */
+  const char *path = nullptr;          /**< of a file that is not there yet */
+  uint64_t max_bytes = 0;              /**< 0: 1 GiB */
+
+  operator weir_trace_desc() const noexcept {
+    weir_trace_desc c = WEIR_TRACE_DESC_INIT;
+    c.kind = kind, c.path = path, c.max_bytes = max_bytes;
+    return c;
+  }
+};
+
 /// The C descriptor of options that hold lists, with the lists as C has them. It is neither copied nor moved.
 template <class Options>
 class c_struct;

@@ -95,6 +95,7 @@ from .records import (
     Share,
 )  # fmt: skip
 from .stream import Stream
+from .trace import Trace
 from .views import View
 
 __version__ = "1.0.0"
@@ -122,7 +123,7 @@ __all__ = [
     "LeaseConflict", "LinkFigure", "LinkInfo", "LinkKind", "LogLevel", "LostRange", "Method", "Mode", "NotSupported",
     "Operation", "OutOfHostMemory", "OutOfMemory", "OverBudget", "PendingLease", "Piece", "PieceState", "Pool",
     "PoolDeviceStats", "PoolStats", "Prepared", "Priority", "Result", "Shard", "Shards", "Share", "Size", "Stream",
-    "StreamCapturing", "Tier", "Timeout", "Trim", "Use", "View", "WeirError", "WouldBlock",
+    "StreamCapturing", "Tier", "Timeout", "Trace", "Trim", "Use", "View", "WeirError", "WouldBlock",
     "compress", "compress_bound", "compressed_info", "decompress", "discard_write", "last_error_report", "library_version",
     "library_version_number", "overwrite", "read", "read_write", "write",
 ]  # fmt: skip

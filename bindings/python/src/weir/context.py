@@ -24,6 +24,7 @@ from .records import BackendInfo, CalibrateReport, DeviceInfo, LinkInfo, known_o
 if TYPE_CHECKING:
     from .pool import Pool
     from .stream import Stream
+    from .trace import Trace
 
 _TOPOLOGY = {"json": lib.WEIR_TOPOLOGY_JSON, "text": lib.WEIR_TOPOLOGY_TEXT, "svg": lib.WEIR_TOPOLOGY_SVG}
 #: Receives one line of the log. It runs on any thread and must not call Weir.
@@ -198,6 +199,25 @@ class Context(Closable):
         with entered(self):
             check(lib.weir_topology_calibrate(self._raw, desc, report))
             return record(CalibrateReport, report)
+
+    # ---- what its pools do ----
+
+    def trace(self, path: str | os.PathLike[str], *, kind: str = "timeline", max_bytes: Size = 0) -> Trace:
+        """Starts a trace of all pools of the context, those that it has and those that it gets, in a file that is not there
+        yet; "%p" in `path` is the process's number. A "timeline" is for ui.perfetto.dev, a "recording" has the program's calls,
+        for `weir replay`. It ends when its file has come to `max_bytes` (0: "1G"). Busy: one of that kind runs.
+
+            with context.trace("timeline.json"):
+                work()"""
+        from .trace import Trace
+
+        return Trace(self, path, kind, max_bytes)
+
+    def metrics_text(self) -> str:
+        """The figures of all pools of the context in Prometheus' text format 0.0.4, for a program that has an HTTP endpoint of
+        its own (Content-Type "text/plain; version=0.0.4")."""
+        with entered(self):
+            return exported(lambda *out: lib.weir_metrics_text(self._raw, *out), 1 << 16)
 
     # ---- what is made of it ----
 

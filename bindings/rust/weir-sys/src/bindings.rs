@@ -4290,6 +4290,95 @@ a buffer destroyed meanwhile is skipped. Appends unless WEIR_ANNOUNCE_REPLACE; c
         flags: u64,
     ) -> weir_result;
 }
+/**who leases what for how long and what it waited for, moves of pages, evictions, budgets and refusals over
+time: Chrome trace format (JSON), for ui.perfetto.dev or chrome://tracing*/
+pub const WEIR_TRACE_TIMELINE: _bindgen_ty_28 = 0;
+/**the calls that the program makes, with which it can be replayed: a trace .vmt of version 2
+(docs/trace-format.md), compressed by zstd where the path ends in ".zst". Begin it before the first pool is
+made: of what is there already it has less (no holds, clients or leases)*/
+pub const WEIR_TRACE_RECORDING: _bindgen_ty_28 = 1;
+/// What a trace is.
+pub type _bindgen_ty_28 = ::core::ffi::c_uint;
+/// A trace.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct weir_trace_desc {
+    pub struct_size: u32,
+    /// WEIR_TRACE_*
+    pub kind: u32,
+    /**of a file that is not there yet; "%p" is the process's number. It is made for its owner alone (0600) and no
+link is followed. Copied*/
+    pub path: *const ::core::ffi::c_char,
+    /// the trace ends when its file has come to that (0 = 1 GiB; at least 64 KiB)
+    pub max_bytes: u64,
+}
+#[test]
+fn bindgen_test_layout_weir_trace_desc() {
+    const UNINIT: ::core::mem::MaybeUninit<weir_trace_desc> = ::core::mem::MaybeUninit::uninit();
+    let ptr = UNINIT.as_ptr();
+    assert_eq!(
+        ::core::mem::size_of::<weir_trace_desc>(),
+        24usize,
+        "Size of weir_trace_desc",
+    );
+    assert_eq!(
+        ::core::mem::align_of::<weir_trace_desc>(),
+        8usize,
+        "Alignment of weir_trace_desc",
+    );
+    assert_eq!(
+        unsafe { ::core::ptr::addr_of!((*ptr).struct_size) as usize - ptr as usize },
+        0usize,
+        "Offset of field: weir_trace_desc::struct_size",
+    );
+    assert_eq!(
+        unsafe { ::core::ptr::addr_of!((*ptr).kind) as usize - ptr as usize },
+        4usize,
+        "Offset of field: weir_trace_desc::kind",
+    );
+    assert_eq!(
+        unsafe { ::core::ptr::addr_of!((*ptr).path) as usize - ptr as usize },
+        8usize,
+        "Offset of field: weir_trace_desc::path",
+    );
+    assert_eq!(
+        unsafe { ::core::ptr::addr_of!((*ptr).max_bytes) as usize - ptr as usize },
+        16usize,
+        "Offset of field: weir_trace_desc::max_bytes",
+    );
+}
+extern "C" {
+    /**Starts a trace of all pools of the context, those that it has and those that it gets. A context has one of each kind at a time.
+Calls on the pools put what they do into rings in memory, 4 MiB for each thread; a thread of the context's writes it down. What
+finds a ring full is lost, and counted in the file. Where the file can't be written any more, the trace ends by itself, with one
+WARNING; nothing else changes for the program. The file can be read at any moment, also after the process was killed.
+The environment variables WEIR_TRACE=PATH (a timeline) and WEIR_RECORD=PATH (a recording) start one with the context, whose path gets a
+number where there is such a file, and WEIR_TRACE_BYTES is its max_bytes; they are ignored under secure execution. Any thread. Errors: INVALID_ARGUMENT, BUSY (one of that
+kind runs), IO (the file can't be made), OUT_OF_HOST_MEMORY.*/
+    pub fn weir_trace_start(
+        context: weir_context,
+        desc: *const weir_trace_desc,
+    ) -> weir_result;
+}
+extern "C" {
+    /**Ends the trace of that kind; its file is whole when this returns. weir_context_destroy and the process's end do so, too. Any thread.
+Errors: INVALID_ARGUMENT (none has been started since the last was stopped), IO (it had ended before: the text says why).*/
+    pub fn weir_trace_stop(context: weir_context, kind: u32) -> weir_result;
+}
+extern "C" {
+    /**Writes the figures of all pools of the context in Prometheus' text format 0.0.4 (Content-Type "text/plain; version=0.0.4"), for a
+program that has an HTTP endpoint of its own; for others there is `weir exporter`. docs/metrics.md has every metric. At most `capacity`
+bytes are written, always NUL-terminated if capacity > 0; *needed (may be NULL) gets the full size with the NUL. The figures of a pool
+are of one moment: its lock is taken as long as for weir_pool_stats_get, once a pool. 256 pools are told of, and 64 clients of each
+one by one; further ones are counted. Any thread. Errors: INVALID_ARGUMENT, OUT_OF_HOST_MEMORY. INCOMPLETE if it was cut; `text` may be
+NULL with a capacity of 0. The next call may need more.*/
+    pub fn weir_metrics_text(
+        context: weir_context,
+        text: *mut ::core::ffi::c_char,
+        capacity: usize,
+        needed: *mut usize,
+    ) -> weir_result;
+}
 /// Names an allocation of one arena: index and generation, so that a stale one is recognised. Never 0.
 pub type weir_arena_allocation = u64;
 /// What an arena is made with.

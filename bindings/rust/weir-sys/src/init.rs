@@ -55,6 +55,7 @@ init! {
     weir_pool_device_stats {}
     weir_pool_stats {}
     weir_shard_desc { policy: WEIR_SHARD_STRIPED }
+    weir_trace_desc {}
 }
 
 impl Init for weir_operation {

@@ -77,6 +77,7 @@ fn known() -> Vec<Known> {
         weir_pool_device_stats,
         weir_pool_stats,
         weir_shard_desc,
+        weir_trace_desc,
         weir_use,
     ];
     all.extend(without_init![

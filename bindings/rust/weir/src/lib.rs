@@ -60,6 +60,7 @@ mod defragment;
 mod error;
 mod hold;
 mod lease;
+mod observe;
 mod plain;
 mod pool;
 mod pool_options;
@@ -85,6 +86,7 @@ pub use defragment::{BackgroundDefragmentation, DefragmentOptions, DefragmentRep
 pub use error::{last_error_report, Detail, Error, Result};
 pub use hold::{Allocation, Hold, HoldMode};
 pub use lease::{AcquireOptions, Lease, OwnedLease};
+pub use observe::{Trace, TraceKind, TraceOptions};
 pub use plain::Plain;
 pub use pool::{DeviceLoss, LostRange, Piece, Pool};
 pub use pool_options::PoolOptions;
