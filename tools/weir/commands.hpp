@@ -35,9 +35,20 @@ struct DoctorFlags {
   bool json = false;
 };
 
+/// What `weir top` was asked for.
+struct TopFlags {
+  bool once = false;
+  bool json = false;
+  double interval = 1;  ///< seconds
+  int process = 0;      ///< 0 = all
+  std::string sort = "pid";
+  std::string filter;
+};
+
 int run_devices(bool json);
 int run_doctor(const DoctorFlags &flags);
 int run_calibrate(const CalibrateFlags &flags);
+int run_top(const TopFlags &flags);
 int run_topo(const TopoFlags &flags);
 int run_info(bool json);
 int run_replay(const ReplayOptions &options);

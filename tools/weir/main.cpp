@@ -38,6 +38,7 @@ using weir::tool::FragFlags;
 using weir::tool::OptionRow;
 using weir::tool::ReplayFlags;
 using weir::tool::ToolError;
+using weir::tool::TopFlags;
 using weir::tool::TopoFlags;
 using weir::tool::UsageError;
 
@@ -247,6 +248,19 @@ void add_doctor_flags(CLI::App &command, DoctorFlags &flags) {
   command.add_flag("--json", flags.json, "print JSON");
 }
 
+void add_top_flags(CLI::App &command, TopFlags &flags) {
+  command.add_flag("--once", flags.once, "print it once instead, after two looks --interval apart");
+  command.add_flag("--json", flags.json, "with --once: print JSON");
+  command.add_option("--interval", flags.interval, "seconds between two looks")
+      ->capture_default_str();
+  command.add_option("--pid", flags.process, "only this process [default: all]");
+  command.add_option("--sort", flags.sort, "the order of pools")
+      ->capture_default_str()
+      ->type_name(one_of(weir::tool::sort_choices()));
+  command.add_option("--filter", flags.filter,
+                     "only what has this text in its program, pool or client, or is this process");
+}
+
 /// Runs nothing but allocations and frees: of the other options, it takes those that mean something then.
 void add_allocator_flags(CLI::App &command, AllocatorFlags &flags) {
   const std::vector<CLI::Option *> others = command.get_options([](const CLI::Option *option) {
@@ -360,6 +374,7 @@ class Program {
   TopoFlags topo_;
   CalibrateFlags calibrate_;
   DoctorFlags doctor_;
+  TopFlags top_;
   ReplayFlags replay_;
   AllocatorFlags allocator_;
   FragFlags frag_;
@@ -386,6 +401,8 @@ Program::Program() {
   add_doctor_flags(add("doctor", "check what limits Weir here, and say what to change",
                        [this] { return run_doctor(doctor_); }),
                    doctor_);
+  add_top_flags(add("top", "watch the pools of running programs", [this] { return run_top(top_); }),
+                top_);
   CLI::App &traces = add("replay", "run an allocation and use trace under a memory budget",
                          [this] { return replay(); });
   add_replay_flags(traces, replay_);
