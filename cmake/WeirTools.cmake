@@ -4,7 +4,7 @@
 # with main.cpp -> bin/weir. It uses the public C API only, so it links libweir.so like any user; and parts of the core that
 # know nothing of the rest, which are compiled into it: placements, for replays of allocations alone, what memory is left, for
 # weir doctor, the lines of recordings, for weir import, and where running programs are found, for weir top. bin/weir writes the scripts by which shells complete its command lines (target weir_completions). cairo draws `weir frag --png` where it is there; one
-# file knows it.
+# file knows it. So does ncurses the screen of `weir top`.
 
 weir_glob(weir_tool_sources "tools/weir/*.cpp" "tools/weir/frag/*.cpp" "tools/weir/doctor/*.cpp" "tools/weir/recorded/*.cpp" "tools/weir/import/*.cpp"
   "tools/weir/topo/*.cpp" "tools/weir/live/*.cpp" "tools/weir/exporter/*.cpp")
@@ -54,6 +54,14 @@ if(weir_tool_sources)
   # Cairo has no archive without a dozen others behind it: a portable command draws no PNG, and says so.
   if(NOT WEIR_PORTABLE)
     pkg_check_modules(CAIRO IMPORTED_TARGET cairo>=1.14)
+  endif()
+  # The screen of weir top, in one file. Its archive wants the terminals' descriptions where it was built: a portable command has --once.
+  if(NOT WEIR_PORTABLE)
+    pkg_check_modules(CURSES IMPORTED_TARGET ncursesw)
+  endif()
+  if(CURSES_FOUND AND NOT WEIR_PORTABLE)
+    set_source_files_properties(${PROJECT_SOURCE_DIR}/tools/weir/live/screen.cpp PROPERTIES COMPILE_DEFINITIONS WEIR_HAVE_CURSES)
+    target_link_libraries(weir_tool PRIVATE PkgConfig::CURSES)
   endif()
   if(CAIRO_FOUND AND NOT WEIR_PORTABLE)
     set_source_files_properties(${PROJECT_SOURCE_DIR}/tools/weir/frag/png.cpp PROPERTIES COMPILE_DEFINITIONS WEIR_HAVE_CAIRO)

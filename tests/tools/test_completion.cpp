@@ -78,8 +78,8 @@ void expect(const std::string &script, const Words &words, Words wanted) {
 void bash_completes_words(void **) {
   const std::string script = script_for("bash");
   expect(script, {""},
-         {"devices", "topo", "calibrate", "info", "doctor", "exporter", "replay", "frag", "codec",
-          "import", "snapshot", "completion"});
+         {"devices", "topo", "calibrate", "info", "doctor", "exporter", "top", "replay", "frag",
+          "codec", "import", "snapshot", "completion"});
   expect(script, {"re"}, {"replay"});
   expect(script, {"co"}, {"codec", "completion"});
   expect(script, {"xyz"}, {});

@@ -41,7 +41,8 @@ void refused(const std::vector<std::string> &arguments, const std::vector<std::s
 
 void wrong_commands_are_named(void **) {
   const std::string list =
-      "devices, topo, calibrate, info, doctor, exporter, replay, frag, codec, import, snapshot and "
+      "devices, topo, calibrate, info, doctor, exporter, top, replay, frag, codec, import, "
+      "snapshot and "
       "completion";
   refused({"tpoo"}, {"'tpoo'; did you mean 'topo'?", list});
   refused({"device", "--json"}, {"'device'; did you mean 'devices'?", list});

@@ -17,6 +17,7 @@ Choices colour_choices();       ///< --colour
 Choices codec_choices();        ///< --codec of `weir codec`
 Choices element_choices();      ///< --element
 Choices backend_choices();      ///< --backend: those of ours; there may be others
+Choices sort_choices();         ///< --sort of `weir top`
 Choices shell_choices();        ///< of `weir completion`
 
 }  // namespace weir::tool

@@ -58,10 +58,21 @@ struct ExporterFlags {
   bool list = false;      ///< print which metrics there are
 };
 
+/// What `weir top` was asked for.
+struct TopFlags {
+  bool once = false;
+  bool json = false;
+  double interval = 1;  ///< seconds
+  int process = 0;      ///< 0 = all
+  std::string sort = "pid";
+  std::string filter;
+};
+
 int run_devices(bool json);
 int run_exporter(const ExporterFlags &flags);
 int run_doctor(const DoctorFlags &flags);
 int run_calibrate(const CalibrateFlags &flags);
+int run_top(const TopFlags &flags);
 int run_topo(const TopoFlags &flags);
 int run_info(bool json);
 int run_replay(const ReplayOptions &options);

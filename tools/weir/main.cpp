@@ -41,6 +41,7 @@ using weir::tool::OptionRow;
 using weir::tool::ReplayFlags;
 using weir::tool::SnapshotFlags;
 using weir::tool::ToolError;
+using weir::tool::TopFlags;
 using weir::tool::TopoFlags;
 using weir::tool::UsageError;
 
@@ -281,7 +282,7 @@ void add_snapshot_flags(CLI::App &command, SnapshotFlags &flags) {
                    "write what pytorch.org/memory_viz opens, not a table");
   command.add_option("-o,--output", flags.output, "with --memory-viz: the file to write")
       ->type_name("FILE");
-};
+}
 
 void add_exporter_flags(CLI::App &command, ExporterFlags &flags) {
   CLI::Option *listen =
@@ -302,6 +303,19 @@ void add_exporter_flags(CLI::App &command, ExporterFlags &flags) {
       command.add_flag("--list", flags.list, "print a table of all metrics, and end");
   once->excludes(listen)->excludes(auth);
   list->excludes(listen)->excludes(auth)->excludes(once);
+}
+
+void add_top_flags(CLI::App &command, TopFlags &flags) {
+  command.add_flag("--once", flags.once, "print it once instead, after two looks --interval apart");
+  command.add_flag("--json", flags.json, "with --once: print JSON");
+  command.add_option("--interval", flags.interval, "seconds between two looks")
+      ->capture_default_str();
+  command.add_option("--pid", flags.process, "only this process [default: all]");
+  command.add_option("--sort", flags.sort, "the order of pools")
+      ->capture_default_str()
+      ->type_name(one_of(weir::tool::sort_choices()));
+  command.add_option("--filter", flags.filter,
+                     "only what has this text in its program, pool or client, or is this process");
 }
 
 /// Runs nothing but allocations and frees: of the other options, it takes those that mean something then.
@@ -418,6 +432,7 @@ class Program {
   CalibrateFlags calibrate_;
   DoctorFlags doctor_;
   ExporterFlags exporter_;
+  TopFlags top_;
   ReplayFlags replay_;
   AllocatorFlags allocator_;
   FragFlags frag_;
@@ -449,6 +464,8 @@ Program::Program() {
   add_exporter_flags(add("exporter", "serve the figures of running programs to Prometheus",
                          [this] { return run_exporter(exporter_); }),
                      exporter_);
+  add_top_flags(add("top", "watch the pools of running programs", [this] { return run_top(top_); }),
+                top_);
   CLI::App &traces = add("replay", "run an allocation and use trace under a memory budget",
                          [this] { return replay(); });
   add_replay_flags(traces, replay_);

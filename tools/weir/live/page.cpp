@@ -18,11 +18,7 @@
 namespace weir::tool {
 namespace {
 
-using live::Header;
-using live::Pool;
-using live::Slot;
-
-bool read_at(int file, void *to, size_t bytes, size_t offset) {
+bool pread_all(int file, void *to, size_t bytes, size_t offset) {
   for (size_t done = 0; done < bytes;) {
     const ssize_t step = pread(file, static_cast<char *>(to) + done, bytes - done,
                                static_cast<off_t>(offset + done));
@@ -34,9 +30,9 @@ bool read_at(int file, void *to, size_t bytes, size_t offset) {
 }
 
 /// Says which value is wrong.
-class Check {
+class PageCheck {
  public:
-  explicit Check(std::string where) : where_(std::move(where)) {}
+  explicit PageCheck(std::string where) : where_(std::move(where)) {}
   bool ok() const { return reason_.empty(); }
   const std::string &reason() const { return reason_; }
 
@@ -68,13 +64,13 @@ bool check_file(int file, std::string *reason) {
     return false;
   }
   // Its version tells first: another one may have another size.
-  if (about.st_size >= static_cast<off_t>(sizeof(Header))) return true;
+  if (about.st_size >= static_cast<off_t>(sizeof(live::Header))) return true;
   *reason = "the page has " + std::to_string(about.st_size) + " bytes, less than a header";
   return false;
 }
 
-void check_header(const Header &header, const live::Entry &entry, uint64_t file_bytes,
-                  Check *check) {
+void check_header(const live::Header &header, const live::Entry &entry, uint64_t file_bytes,
+                  PageCheck *check) {
   check->equal("the mark", header.magic, live::page_magic);
   check->equal("the version", header.version, live::layout_version);
   check->equal("header_bytes", header.header_bytes, live::header_bytes);
@@ -87,7 +83,7 @@ void check_header(const Header &header, const live::Entry &entry, uint64_t file_
   check->at_most("place_count", header.place_count, std::min(header.places, live::most_places));
 }
 
-void check_pool(const Pool &pool, Check *check) {
+void check_pool(const live::Pool &pool, PageCheck *check) {
   check->at_most("background", pool.background, 1);
   check->at_most("counter_count", pool.counter_count, live::most_counters);
   check->at_most("reason_count", pool.reason_count, live::most_reasons);
@@ -102,19 +98,19 @@ void check_pool(const Pool &pool, Check *check) {
 enum class Taken : uint8_t { free, taken, busy, failed };
 
 /// A slot as it is at one moment.
-Taken take_slot(int file, uint32_t number, Slot *slot) {
+Taken take_slot(int file, uint32_t number, live::Slot *slot) {
   const size_t at = live::slot_offset(number);
-  constexpr size_t head = offsetof(Slot, pool) + sizeof(uint64_t);  // up to the serial
+  constexpr size_t head = offsetof(live::Slot, pool) + sizeof(uint64_t);  // up to the serial
   for (uint32_t tries = 0; tries < LiveReader::most_tries; ++tries) {
     if (tries != 0) (void)sched_yield();
-    if (!read_at(file, slot, head, at)) return Taken::failed;
+    if (!pread_all(file, slot, head, at)) return Taken::failed;
     const uint64_t before = slot->sequence;
     if ((before & 1U) != 0) continue;
     std::atomic_thread_fence(std::memory_order_acquire);
-    if (slot->pool.serial != 0 && !read_at(file, slot, sizeof *slot, at)) return Taken::failed;
+    if (slot->pool.serial != 0 && !pread_all(file, slot, sizeof *slot, at)) return Taken::failed;
     std::atomic_thread_fence(std::memory_order_acquire);
     uint64_t after = 0;
-    if (!read_at(file, &after, sizeof after, at)) return Taken::failed;
+    if (!pread_all(file, &after, sizeof after, at)) return Taken::failed;
     if (slot->sequence == before && after == before)
       return slot->pool.serial != 0 ? Taken::taken : Taken::free;
   }
@@ -126,13 +122,13 @@ Taken take_slot(int file, uint32_t number, Slot *slot) {
 bool read_live_page(int file, const live::Entry &entry, LiveContext *context, std::string *name,
                     std::string *reason) {
   if (!check_file(file, reason)) return false;
-  const auto header = std::make_unique<Header>();
+  const auto header = std::make_unique<live::Header>();
   struct stat about {};
-  if (!read_at(file, header.get(), sizeof *header, 0) || fstat(file, &about) != 0) {
+  if (!pread_all(file, header.get(), sizeof *header, 0) || fstat(file, &about) != 0) {
     *reason = "the page's header can't be read";
     return false;
   }
-  Check check("the page's header");
+  PageCheck check("the page's header");
   check_header(*header, entry, static_cast<uint64_t>(about.st_size), &check);
   if (!check.ok()) {
     *reason = check.reason();
@@ -143,7 +139,7 @@ bool read_live_page(int file, const live::Entry &entry, LiveContext *context, st
   context->library = live_text(header->library);
   context->pools_without_slot = header->pools_without_slot;
   context->places.assign(header->place.begin(), header->place.begin() + header->place_count);
-  const auto slot = std::make_unique<Slot>();
+  const auto slot = std::make_unique<live::Slot>();
   for (uint32_t i = 0; i < live::most_pools; ++i) {
     const Taken taken = take_slot(file, i, slot.get());
     if (taken == Taken::failed) {
@@ -152,7 +148,7 @@ bool read_live_page(int file, const live::Entry &entry, LiveContext *context, st
     }
     if (taken == Taken::busy) ++context->busy_pools;
     if (taken != Taken::taken) continue;
-    Check of_slot("slot " + std::to_string(i) + " of the page");
+    PageCheck of_slot("slot " + std::to_string(i) + " of the page");
     check_pool(slot->pool, &of_slot);
     if (!of_slot.ok()) {
       *reason = of_slot.reason();
@@ -160,7 +156,7 @@ bool read_live_page(int file, const live::Entry &entry, LiveContext *context, st
     }
     context->pools.push_back(slot->pool);
   }
-  std::ranges::sort(context->pools, {}, &Pool::serial);
+  std::ranges::sort(context->pools, {}, &live::Pool::serial);
   return true;
 }
 

@@ -21,42 +21,38 @@
 namespace weir::tool {
 namespace {
 
-using live::Descriptor;
-using live::Entry;
-using live::Folder;
-
-std::string error_text(int error) {
+std::string system_text(int error) {
   const char *text = strerrordesc_np(error);
   return text != nullptr ? text : "error " + std::to_string(error);
 }
 
-uint64_t monotonic_ns() {
+uint64_t clock_ns() {
   timespec now{};
   (void)clock_gettime(CLOCK_MONOTONIC, &now);
   return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
 }
 
 /// The memory file, opened for reading: not before it is known to be one, since to open a file of another kind can do things.
-Descriptor open_page(const Entry &entry, std::string *reason) {
+live::Descriptor open_page(const live::Entry &entry, std::string *reason) {
   const std::string path =
       "/proc/" + std::to_string(entry.process) + "/fd/" + std::to_string(entry.file);
   const auto refuse = [&](const std::string &why) {
     *reason = path + ": " + why;
-    return Descriptor();
+    return live::Descriptor();
   };
   std::array<char, 64> target{};
   const ssize_t length = readlink(path.c_str(), target.data(), target.size());
-  if (length < 0) return refuse(error_text(errno));
+  if (length < 0) return refuse(system_text(errno));
   const std::string expected = std::string("/memfd:") + live::page_name + " (deleted)";
   const std::string_view found(target.data(), static_cast<size_t>(length));
   if (found != expected) return refuse("is " + shown(found) + ", no page of Weir's");
   struct stat before {
   }, after{};
-  if (stat(path.c_str(), &before) != 0) return refuse(error_text(errno));
+  if (stat(path.c_str(), &before) != 0) return refuse(system_text(errno));
   if (!S_ISREG(before.st_mode)) return refuse("is no file");
   if (before.st_uid != geteuid()) return refuse("belongs to user " + std::to_string(before.st_uid));
-  Descriptor file(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
-  if (!file || fstat(file.get(), &after) != 0) return refuse(error_text(errno));
+  live::Descriptor file(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  if (!file || fstat(file.get(), &after) != 0) return refuse(system_text(errno));
   if (before.st_dev != after.st_dev || before.st_ino != after.st_ino)
     return refuse("has become another file meanwhile");
   return file;
@@ -78,14 +74,14 @@ pid_t process_of(const std::string &name) {
 }
 
 /// A file that is no line: of a program that is about to write it, or that died before it had.
-bool is_left_over(const Folder::File &file) {
+bool is_left_over(const live::Folder::File &file) {
   constexpr int64_t grace_s = 10;
   const pid_t process = process_of(file.name);
   return time(nullptr) - file.changed_s > grace_s &&
          (process <= 0 || live::start_time_of(process) == 0);
 }
 
-LiveProgram &program_of(const Entry &entry, std::vector<LiveProgram> *programs) {
+LiveProgram &program_of(const live::Entry &entry, std::vector<LiveProgram> *programs) {
   const auto found = std::ranges::find_if(
       *programs, [&](const LiveProgram &program) { return program.process == entry.process; });
   if (found != programs->end()) return *found;
@@ -95,10 +91,10 @@ LiveProgram &program_of(const Entry &entry, std::vector<LiveProgram> *programs) 
   return fresh;
 }
 
-void add_context(const Entry &entry, std::vector<LiveProgram> *programs) {
+void add_context(const live::Entry &entry, std::vector<LiveProgram> *programs) {
   LiveContext context;
   std::string name, reason;
-  const Descriptor file = open_page(entry, &reason);
+  const live::Descriptor file = open_page(entry, &reason);
   const bool read = file && read_live_page(file.get(), entry, &context, &name, &reason);
   // It may have ended meanwhile.
   if (!read && live::start_time_of(entry.process) != entry.start_time) return;
@@ -120,14 +116,14 @@ std::string live_text(std::string_view text) { return shown(text); }
 
 LiveView LiveReader::look(pid_t only) const {
   LiveView view;
-  view.now_ns = monotonic_ns();
+  view.now_ns = clock_ns();
   const uint64_t own_namespace = live::own_pid_namespace();
-  std::vector<Entry> entries;
-  for (const Folder &folder : Folder::all(where_)) {
+  std::vector<live::Entry> entries;
+  for (const live::Folder &folder : live::Folder::all(where_)) {
     bool more = false;
-    for (const Folder::File &file : folder.list(most_files, &more)) {
-      Entry entry;
-      if (!Entry::parse(file.text, &entry)) {
+    for (const live::Folder::File &file : folder.list(most_files, &more)) {
+      live::Entry entry;
+      if (!live::Entry::parse(file.text, &entry)) {
         is_left_over(file) ? folder.remove(file.name, file.inode)
                            : static_cast<void>(++view.unreadable);
       } else if (entry.pid_namespace != own_namespace) {
@@ -140,11 +136,11 @@ LiveView LiveReader::look(pid_t only) const {
     }
     view.more = view.more || more;
   }
-  const auto key = [](const Entry &entry) { return std::pair(entry.process, entry.file); };
+  const auto key = [](const live::Entry &entry) { return std::pair(entry.process, entry.file); };
   std::ranges::sort(entries, {}, key);
   const auto same = std::ranges::unique(entries, {}, key);
   entries.erase(same.begin(), same.end());
-  for (const Entry &entry : entries) add_context(entry, &view.programs);
+  for (const live::Entry &entry : entries) add_context(entry, &view.programs);
   for (LiveProgram &program : view.programs)
     std::ranges::sort(program.contexts, {}, &LiveContext::number);
   return view;
