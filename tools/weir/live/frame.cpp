@@ -218,9 +218,9 @@ class Painter {
     }
     line.add(short_rate(rates.up), 5, true);
     line.add(short_rate(rates.down), 6, true);
-    line.add(rates.uses > 0 ? percent(rates.hit_rate) : "-", 4, true);
-    line.add(rates.up > 0 ? percent(rates.refaults) : "-", 5, true);
-    line.add(rates.waits > 0 ? percent(rates.waits) : "-", 5, true);
+    line.add(rates.uses > 0 ? percent_text(rates.hit_rate) : "-", 4, true);
+    line.add(rates.up > 0 ? percent_text(rates.refaults) : "-", 5, true);
+    line.add(rates.waits > 0 ? percent_text(rates.waits) : "-", 5, true);
     line.rest(waiting_now(*row.pool, wide()));
     lines_.push_back(line.line());
   }
@@ -282,7 +282,7 @@ class Painter {
       const double share = used_share(tier);
       if (bar >= 5)
         line.add(bar_text(share, bar), bar, share > 0.99 ? ScreenStyle::warning : ScreenStyle::bar);
-      line.add(percent(share), 5, true);
+      line.add(percent_text(share), 5, true);
       lines_.push_back(line.line());
     }
   }
@@ -303,20 +303,21 @@ class Painter {
     }
     const auto total = [&](const char *name) { return counter_of(pool, name); };
     say("USES       " + short_rate(rates.uses) + "/s, " +
-        (rates.uses > 0 ? percent(rates.hit_rate, 1) + " of them hits" : "none now") + "; " +
+        (rates.uses > 0 ? percent_text(rates.hit_rate, 1) + " of them hits" : "none now") + "; " +
         short_rate(rates.evictions) + " pages/s evicted");
     say("REFAULTS   " +
-        (rates.up > 0 ? percent(rates.refaults, 1) + " of what comes up now, " : "") +
+        (rates.up > 0 ? percent_text(rates.refaults, 1) + " of what comes up now, " : "") +
         short_bytes(total("refaulted_bytes")) + " of " + short_bytes(total("promoted_bytes")) +
         " in all");
     say("REFUSED    over budget " + std::to_string(total("over_budget")) + ", would block " +
         std::to_string(total("would_block")) + ", conflicts " +
         std::to_string(total("lease_conflicts")) + ", device out of memory " +
         std::to_string(total("device_oom")));
-    std::string waits = "WAITS      " + percent(rates.waits, 1) + " of a thread's time";
+    std::string waits = "WAITS      " + percent_text(rates.waits, 1) + " of a thread's time";
     for (uint32_t i = 0; i < live::reason_count; ++i)
       if (rates.waits_for[i] >= 0.0005)
-        waits += std::string(", ") + live_reason_names[i] + ' ' + percent(rates.waits_for[i], 1);
+        waits +=
+            std::string(", ") + live_reason_names[i] + ' ' + percent_text(rates.waits_for[i], 1);
     say(waits);
     const std::string now = waiting_now(pool, true);
     say("WAITING    " + (now.empty() ? "nobody" : now),

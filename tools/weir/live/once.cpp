@@ -73,6 +73,27 @@ Json clients_json(const live::Pool &pool) {
   return json;
 }
 
+Json durations_json(const live::Durations &durations, uint32_t count) {
+  return {{"total_ns", durations.sum_ns},
+          {"by_duration", Json(std::vector<uint64_t>(durations.counts.begin(),
+                                                     durations.counts.begin() + count))}};
+}
+
+/// Those that there were.
+Json moves_json(const live::Pool &pool) {
+  Json json = Json::array();
+  for (uint32_t from = 0; from < live::tier_count; ++from) {
+    for (uint32_t to = 0; to < live::tier_count; ++to) {
+      const live::Durations &moves = pool.moves[from][to];
+      if (std::ranges::all_of(moves.counts, [](uint64_t count) { return count == 0; })) continue;
+      Json each{{"from", tier_keys[from]}, {"to", tier_keys[to]}};
+      each.update(durations_json(moves, pool.duration_count));
+      json.push_back(std::move(each));
+    }
+  }
+  return json;
+}
+
 Json pool_json(const LiveView &view, const TopRow &row) {
   const live::Pool &pool = *row.pool;
   Json waits = Json::object(), counters = Json::object();
@@ -94,11 +115,8 @@ Json pool_json(const LiveView &view, const TopRow &row) {
           {"client_count", pool.clients},
           {"rates", rates_json(row.rates)},
           {"waits", std::move(waits)},
-          {"slow_acquires",
-           {{"total_ns", pool.durations_ns},
-            {"by_duration",
-             Json(std::vector<uint64_t>(pool.durations.begin(),
-                                        pool.durations.begin() + pool.duration_count))}}},
+          {"slow_acquires", durations_json(pool.acquires, pool.duration_count)},
+          {"moves", moves_json(pool)},
           {"counters", std::move(counters)}};
 }
 
@@ -179,9 +197,9 @@ std::string top_text(const Top &top, const std::vector<TopRow> &rows) {
       for (const live::Amounts &tier : row.pool->tiers) text += ' ' + tier_text(tier);
       const PoolRates rates = row.rates.value_or(PoolRates{});
       text += ' ' + right_in(rate_text(rates.up), 9) + ' ' + right_in(rate_text(rates.down), 9) +
-              ' ' + right_in(rates.uses > 0 ? percent(rates.hit_rate) : "-", 5) + ' ' +
-              right_in(rates.up > 0 ? percent(rates.refaults) : "-", 6) + ' ' +
-              right_in(percent(rates.waits), 6) + ' ' + waits_text(*row.pool);
+              ' ' + right_in(rates.uses > 0 ? percent_text(rates.hit_rate) : "-", 5) + ' ' +
+              right_in(rates.up > 0 ? percent_text(rates.refaults) : "-", 6) + ' ' +
+              right_in(percent_text(rates.waits), 6) + ' ' + waits_text(*row.pool);
     } else if (!row.program->reason.empty()) {
       text += ' ' + row.program->reason;
     }

@@ -51,7 +51,7 @@ live::Descriptor open_page(const live::Entry &entry, std::string *reason) {
   if (stat(path.c_str(), &before) != 0) return refuse(system_text(errno));
   if (!S_ISREG(before.st_mode)) return refuse("is no file");
   if (before.st_uid != geteuid()) return refuse("belongs to user " + std::to_string(before.st_uid));
-  live::Descriptor file(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  live::Descriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
   if (!file || fstat(file.get(), &after) != 0) return refuse(system_text(errno));
   if (before.st_dev != after.st_dev || before.st_ino != after.st_ino)
     return refuse("has become another file meanwhile");

@@ -178,7 +178,9 @@ std::string short_bytes(uint64_t bytes) {
   return format_fixed(value, unit != 0 && value < 9.95 ? 1 : 0) + units[unit];
 }
 
-std::string percent(double part, int decimals) { return format_fixed(part * 100, decimals) + "%"; }
+std::string percent_text(double part, int decimals) {
+  return format_fixed(part * 100, decimals) + "%";
+}
 
 std::string rate_text(double bytes_per_second) {
   const double gigabytes = bytes_per_second / 1e9;

@@ -93,7 +93,7 @@ std::string top_json(const Top &top, const std::vector<TopRow> &rows);
 /// "1.2G", four letters and the unit at most; powers of 1024.
 std::string short_bytes(uint64_t bytes);
 /// "12%", or "-" for nothing of nothing.
-std::string percent(double share, int decimals = 0);
+std::string percent_text(double share, int decimals = 0);
 /// "1.25 GB/s", powers of ten.
 std::string rate_text(double bytes_per_second);
 
