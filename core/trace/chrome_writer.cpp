@@ -55,11 +55,6 @@ const char *event_name(const Event &event) noexcept {
   }
 }
 
-template <class Of>
-const Of &as(const Note &note) noexcept {
-  return static_cast<const Of &>(note);
-}
-
 uint8_t number_of(Place place) noexcept {
   return static_cast<uint8_t>(std::countr_zero(place.bit()));
 }

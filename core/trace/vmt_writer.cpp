@@ -17,11 +17,6 @@ namespace {
 /// What of a recording may be lost when its process is killed.
 constexpr uint64_t flush_every_ns = 50'000'000;
 
-template <class Of>
-const Of &as(const Note &note) noexcept {
-  return static_cast<const Of &>(note);
-}
-
 }  // namespace
 
 VmtWriter::VmtWriter(int file, uint64_t most_bytes, bool compressed, std::string_view head,

@@ -52,6 +52,12 @@ class Writer {
   virtual uint32_t wants() const noexcept = 0;
 };
 
+/// A note of that type, as its kind says.
+template <class Of>
+const Of &as(const Note &note) noexcept {
+  return static_cast<const Of &>(note);
+}
+
 /// What follows a note's own struct of that type.
 template <class Of>
 const std::byte *behind(const Of &note) noexcept {
