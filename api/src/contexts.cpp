@@ -77,16 +77,11 @@ void log_lines(const Log &log, const std::string &text) {
     Contexts &list = contexts();
     if (!list.free_now()) return;
     std::vector<Left> left;
-    // Whoever destroys one of them now does what no program may while it ends.
-    const std::vector<pool::Context *> all = [&list] {
-      const Guard hold(list.mutex);
-      return list.all;
-    }();
-    for (pool::Context *const context : all) context->tracer().finish();
     {
       // No context goes meanwhile. Stacks are described, and lines told, without the mutex.
       const Guard hold(list.mutex);
       for (pool::Context *const context : list.all) {
+        context->tracer().end_with_process();
         if (logs_to_stderr(context->log())) list_left(*context, &left);
       }
     }

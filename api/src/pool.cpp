@@ -79,8 +79,8 @@ Status destroy_pool(weir_pool handle) {
   tell_what_is_left(*pool);
   Context &context = pool->context();
   const uint32_t id = pool->id();
+  context.hide_pool(id);  // no trace that starts finds it any more
   context.tracer().remove(*pool);
-  context.hide_pool(id);
   delete pool;
   context.remove_pool(id);
   return {};

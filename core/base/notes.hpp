@@ -54,6 +54,7 @@ struct Acquire : Note {
   int32_t device = -1;  ///< of the context; -1: the CPU
   uint32_t operation = 0;
   uint32_t uses = 0;
+  uint32_t uses_told = 0;  ///< of those, how many follow: all for a recording, else the first
   uint32_t waits = 0, waits_lost = 0;
   int32_t result = 0;
   uint64_t timeout_ns = 0;

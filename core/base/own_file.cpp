@@ -11,6 +11,10 @@
 
 namespace weir {
 
+OwnFile::~OwnFile() {
+  if (number_ >= 0) (void)close(number_);
+}
+
 std::string expand_process(std::string text) {
   for (size_t at = 0; (at = text.find("%p", at)) != std::string::npos;) {
     const std::string process = std::to_string(getpid());

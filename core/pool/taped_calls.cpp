@@ -37,6 +37,7 @@ Status acquire(Pool &pool, Tape &tape, backend::Stream &stream, weir_use *uses, 
   // Without a recording only the first is looked at, for its name.
   const bool all = (tape.wanted() & notes::recording) != 0;
   const std::span<const weir_use> told(uses, all ? note.uses : std::min<size_t>(note.uses, 1));
+  note.uses_told = static_cast<uint32_t>(told.size());
   put(tape, notes::acquire, &note,
       {std::as_bytes(std::span(waits.spans.data(), waits.count)), std::as_bytes(told)});
   return status;

@@ -14,6 +14,7 @@
 
 #include <weir/observe.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
@@ -72,28 +73,44 @@ Tracer::~Tracer() { finish(); }
 Status Tracer::make_writer(const Wish &wish, Trace *trace) {
   const std::string path = expand_process(wish.path);
   const size_t ending = ending_of(path);
-  const int file =
-      create_own_file(std::string_view(path).substr(0, ending),
-                      std::string_view(path).substr(ending), wish.numbered, &trace->path);
-  if (file < 0)
+  const bool recording = wish.kind == WEIR_TRACE_RECORDING;
+  const std::string head = recording ? recorded::head(context_) : std::string();
+  const uint64_t most_bytes = wish.most_bytes != 0 ? wish.most_bytes : usual_bytes;
+  trace::Pools &pools = *this;
+  OwnFile file(create_own_file(std::string_view(path).substr(0, ending),
+                               std::string_view(path).substr(ending), wish.numbered, &trace->path));
+  if (file.number() < 0)
     return fail(WEIR_ERROR_IO, {.native = errno}, "cannot create the trace's file '%s': %s",
                 path.c_str(), strerrordesc_np(errno));
-  trace::Pools &pools = *this;
-  const uint64_t most_bytes = wish.most_bytes != 0 ? wish.most_bytes : usual_bytes;
-  if (wish.kind == WEIR_TRACE_RECORDING)
+  if (recording)
     trace->writer = std::make_unique<trace::VmtWriter>(
-        file, most_bytes, path.ends_with(".zst"), recorded::head(context_), steady_ns(), pools);
+        std::move(file), most_bytes, path.ends_with(".zst"), head, steady_ns(), pools);
   else
-    trace->writer = std::make_unique<trace::ChromeWriter>(file, most_bytes, steady_ns(), pools);
+    trace->writer =
+        std::make_unique<trace::ChromeWriter>(std::move(file), most_bytes, steady_ns(), pools);
+  return {};
+}
+
+Status Tracer::check(const Wish &wish) {
+  if (wish.most_bytes != 0 && wish.most_bytes < least_bytes)
+    return fail(WEIR_ERROR_INVALID_ARGUMENT, "max_bytes is %llu, less than %llu",
+                llu(wish.most_bytes), llu(least_bytes));
+  // What pools have by then (clients, holds, leases) could not be told in full, and a replay refuses what it does not know.
+  if (wish.kind == WEIR_TRACE_RECORDING && context_.any_pool([](Pool &) { return true; }))
+    return fail(WEIR_ERROR_BUSY, "a recording begins before the context's first pool is made");
   return {};
 }
 
 Status Tracer::start(const Wish &wish) {
-  if (wish.most_bytes != 0 && wish.most_bytes < least_bytes)
-    return fail(WEIR_ERROR_INVALID_ARGUMENT, "max_bytes is %llu, less than %llu",
-                llu(wish.most_bytes), llu(least_bytes));
   const Guard turn(turn_);
-  bool first = false;
+  WEIR_TRY(check(wish));
+  if (!thread_.joinable()) {
+    {
+      const Guard hold(mutex_);
+      stopping_ = false;
+    }
+    WEIR_TRY(start_thread(&thread_, "the trace's thread", [this] { run(); }));
+  }
   {
     const Guard hold(mutex_);
     Trace &trace = traces_[wish.kind];
@@ -102,15 +119,16 @@ Status Tracer::start(const Wish &wish) {
                   trace.path.c_str());
     Trace fresh;
     WEIR_TRY(make_writer(wish, &fresh));
-    first = !any();
+    if (any()) {
+      (void)drain_all();  // what was told before is not for it
+    } else {
+      tape_.clear();
+      unwritten_ = 0;
+    }
+    if (trace.writer != nullptr && !trace.told) end(trace);
     trace = std::move(fresh);
-    if (first) tape_.clear();
-    if (first) unwritten_ = 0;
     want();
-    stopping_ = false;
   }
-  if (!thread_.joinable())
-    WEIR_TRY(start_thread(&thread_, "the trace's thread", [this] { run(); }));
   (void)context_.any_pool([this](Pool &pool) {
     attach(pool);
     return false;
@@ -118,19 +136,30 @@ Status Tracer::start(const Wish &wish) {
   return {};
 }
 
+size_t Tracer::drain_all() {
+  size_t all = 0, count = 0;
+  constexpr int most_turns = 64;  // others may go on
+  for (int i = 0; i < most_turns && (count = drain()) != 0; ++i) all += count;
+  return all;
+}
+
+/// Whether none but that kind runs.
+bool Tracer::only(uint32_t kind) const noexcept {
+  for (size_t other = 0; other < kinds; ++other)
+    if (other != kind && traces_[other].writer != nullptr && !traces_[other].told) return false;
+  return true;
+}
+
 Status Tracer::stop(uint32_t kind) {
+  if (std::this_thread::get_id() == thread_id_.load())
+    return fail(WEIR_ERROR_BUSY, "not from within a line of the trace's log");
   const Guard turn(turn_);
   bool last = false;
   {
     const Guard hold(mutex_);
     if (traces_[kind].writer == nullptr)
       return fail(WEIR_ERROR_INVALID_ARGUMENT, "no trace of kind %u has been started", kind);
-    for (int i = 0; i < 64 && drain() != 0; ++i) {  // others may go on
-    }
-    last = true;
-    for (size_t other = 0; other < kinds; ++other)
-      last = last && (other == kind || traces_[other].writer == nullptr);
-    stopping_ = last;
+    last = stopping_ = only(kind);
   }
   if (last) {
     (void)context_.any_pool([this](Pool &pool) {
@@ -141,31 +170,54 @@ Status Tracer::stop(uint32_t kind) {
     if (thread_.joinable()) thread_.join();
   }
   const Guard hold(mutex_);
-  if (last) {
-    tape_.skip_gaps();  // whoever still writes a note has come too late
-    while (drain() != 0) {
-    }
-  }
+  if (last) tape_.skip_gaps();  // whoever still writes a note has come too late
+  (void)drain_all();
   Trace &trace = traces_[kind];
+  if (!trace.told) {
+    (void)if_memory([this]() WEIR_REQUIRES(mutex_) { sample(); });
+    end(trace);
+  }
   const char *const early = trace.writer->ended();
-  const std::string why = early != nullptr ? early : "";
-  end(trace);
-  const std::string path = trace.path;
+  const std::string why = early != nullptr ? early : "", path = trace.path;
   trace = Trace{};
   want();
   if (why.empty()) return {};
-  return fail(WEIR_ERROR_IO, "the trace '%s' ended before it was stopped: %s", path.c_str(),
-              why.c_str());
+  return fail(WEIR_ERROR_IO, "the trace '%s' is not whole: %s", path.c_str(), why.c_str());
 }
 
 void Tracer::end(Trace &trace) {
-  (void)if_memory([this]() WEIR_REQUIRES(mutex_) { sample(); });
-  trace.writer->finish(tape_.lost() + unwritten_);
+  const bool written =
+      if_memory([&]() WEIR_REQUIRES(mutex_) { trace.writer->finish(tape_.lost() + unwritten_); });
+  if (!written) ++unwritten_;
+  trace.told = true;
 }
 
 void Tracer::finish() noexcept {
   const KeepError keep;
   for (uint32_t kind = 0; kind < kinds; ++kind) (void)if_memory([&] { (void)stop(kind); });
+  // None runs any more, but the thread may rest.
+  const Guard turn(turn_);
+  {
+    const Guard hold(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+void Tracer::end_with_process() noexcept {
+  if (std::this_thread::get_id() == thread_id_.load()) return;
+  exiting_.store(true);
+  const TryGuard hold(mutex_);
+  if (!hold) return;
+  try {
+    tape_.skip_gaps();
+    (void)drain_all();
+    for (Trace &trace : traces_)
+      if (trace.writer != nullptr && !trace.told) end(trace);
+    want();
+  } catch (...) {  // the process ends as it would have
+  }
 }
 
 void Tracer::start_wished() noexcept {
@@ -201,7 +253,10 @@ void Tracer::want() noexcept {
 
 void Tracer::add(Pool &pool) noexcept {
   const Guard turn(turn_);
-  if (tape_.wanted() != 0) attach(pool);
+  const uint32_t wanted = tape_.wanted();
+  // Nobody has the pool's handle yet, so nothing of it has been told.
+  if ((wanted & notes::recording) != 0) (void)if_memory([&] { recorded::pool(pool, &tape_); });
+  if (wanted != 0) attach(pool);
 }
 
 void Tracer::remove(Pool &pool) noexcept {
@@ -215,14 +270,12 @@ void Tracer::attach(Pool &pool) noexcept {
   std::strncpy(note.name, pool.name(), sizeof note.name - 1);
   notes::put(tape_, notes::pool, &note);
   if ((tape_.wanted() & notes::timeline) != 0) (void)if_memory([&] { tell_buffers(pool); });
-  if ((tape_.wanted() & notes::recording) != 0)
-    (void)if_memory([&] { recorded::pool(pool, &tape_); });
-  for (const EventNotes &each : listeners_)
-    if (&each.pool == &pool) return;
-  (void)if_memory([&] {
-    EventNotes &events = listeners_.emplace_back(pool, tape_);
-    if (!pool.engine().listen(&events)) listeners_.pop_back();  // the trace has no events then
-  });
+  const auto is_of = [&pool](const EventNotes &each) { return &each.pool == &pool; };
+  if (std::none_of(listeners_.begin(), listeners_.end(), is_of))
+    (void)if_memory([&]() WEIR_REQUIRES(turn_) {
+      EventNotes &events = listeners_.emplace_back(pool, tape_);
+      if (!pool.engine().listen(&events)) listeners_.pop_back();  // the trace has no events then
+    });
   pool.engine().tap.set(&tape_);
 }
 
@@ -270,22 +323,25 @@ size_t Tracer::drain() {
 std::string Tracer::ended_early() {
   std::string text;
   for (Trace &trace : traces_) {
-    if (trace.writer == nullptr || trace.told || trace.writer->ended() == nullptr) continue;
-    text += "the trace '" + trace.path + "' ends here: " + trace.writer->ended() + '\n';
-    trace.told = true;
+    if (trace.writer == nullptr || trace.told) continue;
+    const char *const why = trace.writer->ended();
+    if (why == nullptr) continue;
+    text += "the trace '" + trace.path + "' ends here: " + why + '\n';
+    end(trace);
   }
   if (!text.empty()) want();
   return text;
 }
 
 void Tracer::run() {
+  thread_id_.store(std::this_thread::get_id());
   uint64_t sampled_ns = 0;
   for (bool ends = false; !ends;) {
     std::string early;
     {
       Guard hold(mutex_);
       bool busy = false;
-      const bool memory = if_memory([&] {
+      (void)if_memory([&]() WEIR_REQUIRES(mutex_) {
         busy = drain() != 0;
         if (const uint64_t now = steady_ns(); now - sampled_ns >= sample_every_ns && any()) {
           sample();
@@ -295,8 +351,7 @@ void Tracer::run() {
           if (trace.writer != nullptr && trace.writer->ended() == nullptr)
             busy = trace.writer->poll() || busy;
       });
-      if (!memory) tape_.skip_gaps();
-      (void)if_memory([&] { early = ended_early(); });
+      (void)if_memory([&]() WEIR_REQUIRES(mutex_) { early = ended_early(); });
       ends = stopping_;
       if (!ends && early.empty()) changed_.wait_for(hold, busy ? short_rest : long_rest);
       ends = stopping_;
@@ -350,6 +405,9 @@ uint32_t Tracer::device_at(uint32_t pool_id, uint8_t place) {
   return device;
 }
 
-bool Tracer::passed(uint64_t stamp) { return context_.streams().passed(backend::Stamp{stamp}); }
+bool Tracer::passed(uint64_t stamp) {
+  // As the process ends the runtimes may have ended before.
+  return !exiting_.load() && context_.streams().passed(backend::Stamp{stamp});
+}
 
 }  // namespace weir::pool

@@ -13,6 +13,7 @@
 #include "core/trace/writer.hpp"
 
 #include <array>
+#include <atomic>
 #include <list>
 #include <memory>
 #include <thread>
@@ -36,7 +37,7 @@ class Tracer final : trace::Pools {
   explicit Tracer(Context &context);
   ~Tracer();
 
-  /// BUSY where a trace of that kind runs, IO where the file can't be made.
+  /// BUSY where a trace of that kind runs, or for a recording a pool is there already; IO where the file can't be made.
   Status start(const Wish &wish);
   /// Its file is whole when this returns. INVALID_ARGUMENT: none of that kind has run since it was last stopped; IO: it had ended early.
   Status stop(uint32_t kind);
@@ -44,6 +45,8 @@ class Tracer final : trace::Pools {
   void start_wished() noexcept;
   /// Stops all.
   void finish() noexcept;
+  /// The same as the process ends, when other threads may be anywhere: nothing is waited for. What is told later is lost.
+  void end_with_process() noexcept;
 
   /// Where a call that is about no pool is recorded; nullptr: nobody records.
   Tape *recording() noexcept { return (tape_.wanted() & notes::recording) != 0 ? &tape_ : nullptr; }
@@ -56,10 +59,13 @@ class Tracer final : trace::Pools {
   struct Trace {
     std::unique_ptr<trace::Writer> writer;
     std::string path;
-    bool told = false;  ///< that it ended early
+    bool told = false;  ///< it has ended, and its file is finished
   };
 
+  Status check(const Wish &wish);
   Status make_writer(const Wish &wish, Trace *trace);
+  bool only(uint32_t kind) const noexcept WEIR_REQUIRES(mutex_);
+  size_t drain_all() WEIR_REQUIRES(mutex_);
   bool any() const noexcept WEIR_REQUIRES(mutex_);
   void want() noexcept WEIR_REQUIRES(mutex_);
   void run();
@@ -69,8 +75,8 @@ class Tracer final : trace::Pools {
   void end(Trace &trace) WEIR_REQUIRES(mutex_);
   /// What the log is to be told of traces that have ended by themselves.
   std::string ended_early() WEIR_REQUIRES(mutex_);
-  void attach(Pool &pool) noexcept;
-  void detach(Pool &pool) noexcept;
+  void attach(Pool &pool) noexcept WEIR_REQUIRES(turn_);
+  void detach(Pool &pool) noexcept WEIR_REQUIRES(turn_);
   void tell_buffers(Pool &pool);
 
   // trace::Pools
@@ -86,6 +92,8 @@ class Tracer final : trace::Pools {
   bool stopping_ WEIR_GUARDED_BY(mutex_) = false;
   uint64_t unwritten_ WEIR_GUARDED_BY(mutex_) = 0;  ///< notes for which there was no memory
   std::thread thread_;                              ///< started and joined by who holds turn_
+  std::atomic<std::thread::id> thread_id_{};
+  std::atomic<bool> exiting_{false};
   RankedMutex<Rank::trace_turn> turn_;  ///< held while traces start, stop, and pools come and go
   std::list<EventNotes> listeners_ WEIR_GUARDED_BY(turn_);
 };

@@ -4,21 +4,15 @@
 
 #include "core/trace/block_file.hpp"
 
-#include "core/base/own_file.hpp"
-
-#include <unistd.h>
-
 #include <cerrno>
 #include <cstring>
 
 namespace weir::trace {
 
-BlockFile::~BlockFile() { (void)close(file_); }
-
 bool BlockFile::write_block() noexcept {
   if (!dirty_) return error_ == 0;
   std::memset(text_.data() + used_, ' ', block - used_);
-  if (error_ == 0) error_ = write_all(file_, text_.data(), block, at_);
+  if (error_ == 0) error_ = write_all(file_.number(), text_.data(), block, at_);
   dirty_ = false;
   return error_ == 0;
 }

@@ -5,6 +5,8 @@
 // killed. Blanks stand behind a line's end, where every reader of such files skips them.
 #pragma once
 
+#include "core/base/own_file.hpp"
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -15,8 +17,8 @@ namespace weir::trace {
 class BlockFile {
  public:
   /// Takes over the open, empty file. It is to have at most that many bytes.
-  BlockFile(int file, uint64_t most_bytes) noexcept : file_(file), most_bytes_(most_bytes) {}
-  ~BlockFile();
+  BlockFile(OwnFile file, uint64_t most_bytes) noexcept
+      : file_(std::move(file)), most_bytes_(most_bytes) {}
   BlockFile(const BlockFile &) = delete;
   BlockFile &operator=(const BlockFile &) = delete;
 
@@ -36,7 +38,7 @@ class BlockFile {
   bool write_block() noexcept;
   bool append(std::string_view text) noexcept;
 
-  const int file_;
+  const OwnFile file_;
   const uint64_t most_bytes_;
   uint64_t at_ = 0;  ///< where the block begins
   size_t used_ = 0;

@@ -61,8 +61,8 @@ uint8_t number_of(Place place) noexcept {
 
 }  // namespace
 
-ChromeWriter::ChromeWriter(int file, uint64_t most_bytes, uint64_t begin_ns, Pools &pools)
-    : begin_ns_(begin_ns), pools_(pools), file_(file, most_bytes) {
+ChromeWriter::ChromeWriter(OwnFile file, uint64_t most_bytes, uint64_t begin_ns, Pools &pools)
+    : begin_ns_(begin_ns), pools_(pools), file_(std::move(file), most_bytes) {
   (void)file_.line("[");
   line_.clear();
   line_ << R"({"ph":"M","pid":)" << static_cast<int>(getpid())
@@ -117,10 +117,9 @@ void ChromeWriter::name_stream(uint32_t stream, int32_t device, uint32_t track) 
 
 // ---- names ----
 
-const std::string &ChromeWriter::buffer_name(uint32_t pool_id, uint32_t index) const {
-  static const std::string none;
+std::string_view ChromeWriter::buffer_name(uint32_t pool_id, uint32_t index) const {
   const auto found = buffers_.find(key_of(pool_id, index));
-  return found != buffers_.end() ? found->second : none;
+  return found != buffers_.end() ? std::string_view(found->second.second) : std::string_view();
 }
 
 std::string ChromeWriter::lease_name(const notes::Acquire &note) {
@@ -130,11 +129,11 @@ std::string ChromeWriter::lease_name(const notes::Acquire &note) {
     if (note.operation <= names.size()) return names[note.operation - 1];
   }
   weir_use first{};
-  if (note.uses != 0)
+  if (note.uses_told != 0)
     std::memcpy(&first, behind(note) + note.waits * sizeof(WaitSpan), sizeof first);
-  const std::string &name =
+  const std::string_view name =
       buffer_name(note.pool_id, static_cast<uint32_t>(reinterpret_cast<uint64_t>(first.buffer)));
-  return name.empty() ? "lease" : name;
+  return name.empty() ? "lease" : std::string(name);
 }
 
 std::string ChromeWriter::place_name(uint32_t pool_id, uint8_t place) {
@@ -155,8 +154,8 @@ std::string ChromeWriter::row_of(const notes::Move &note) {
 void ChromeWriter::acquire(const notes::Acquire &note) {
   const bool granted = note.result == WEIR_SUCCESS;
   std::string name = lease_name(note);
-  const uint32_t track =
-      granted ? tracks_.take(note.lease, note.stream) : Tracks::of_thread(note.thread);
+  const uint32_t track = granted ? tracks_.take(note.lease, note.stream, note.begin_ns)
+                                 : Tracks::of_thread(note.thread);
   if (track == Tracks::none) {
     ++hidden_;
     return;
@@ -198,7 +197,7 @@ void ChromeWriter::acquire(const notes::Acquire &note) {
         rounds_[key].waited.emplace_back(span.begin_ns, track);
     }
   }
-  if (granted) leases_[note.lease] = {track, note.stream, note.thread, note.ns, std::move(name)};
+  if (granted) leases_[note.lease] = {track, note.stream, note.ns, std::move(name)};
 }
 
 void ChromeWriter::fence(const notes::Fence &note) {
@@ -214,15 +213,12 @@ void ChromeWriter::fence(const notes::Fence &note) {
 void ChromeWriter::end_lease(uint64_t lease, const Lease &of, uint64_t ns) {
   begin("E", ns, of.track, of.name) << "}";
   put();
-  tracks_.give(lease, of.stream);
+  tracks_.give(lease, of.stream, ns);
 }
 
-void ChromeWriter::end_leases_of(uint16_t thread, uint64_t ns) {
-  std::erase_if(leases_, [&](const auto &each) {
-    if (each.second.thread != thread) return false;
-    end_lease(each.first, each.second, ns);
-    return true;
-  });
+void ChromeWriter::end_leases(uint64_t ns) {
+  for (const auto &[lease, of] : leases_) end_lease(lease, of, ns);
+  leases_.clear();
 }
 
 /// False: the device is not done with it.
@@ -256,7 +252,10 @@ void ChromeWriter::evictions(const notes::Evictions &note) {
   round.track = track;
   for (const auto &[since_ns, of] : round.waited) arrow(++numbers_, round, since_ns, of);
   round.waited.clear();
-  while (rounds_.size() > most_rounds) rounds_.erase(rounds_.begin());
+  // Of each pool the last ones: each has numbers of its own.
+  for (auto first = rounds_.lower_bound({note.pool_id, 0});
+       first->first.second + most_rounds < note.number;)
+    first = rounds_.erase(first);
 }
 
 void ChromeWriter::arrow(uint64_t number, const Round &round, uint64_t since_ns, uint32_t track) {
@@ -293,15 +292,19 @@ void ChromeWriter::told(const notes::Told &note) {
   instant(note.ns, track, name, names_[note.pool_id]);
 }
 
+void ChromeWriter::pool(const notes::Pool &note) {
+  names_[note.pool_id] = note.name;
+  // What an earlier pool with its number had.
+  operations_.erase(note.pool_id);
+  std::erase_if(buffers_, [&note](const auto &each) { return each.first >> 32 == note.pool_id; });
+}
+
 void ChromeWriter::take(const Note &note) {
-  if (note.after_loss != 0) end_leases_of(note.thread, note.ns);
+  if (note.after_loss != 0) end_leases(note.ns);
   switch (note.kind) {
-    case notes::pool: {
-      const auto &pool = as<notes::Pool>(note);
-      names_[pool.pool_id] = pool.name;
-      operations_.erase(pool.pool_id);
+    case notes::pool:
+      pool(as<notes::Pool>(note));
       break;
-    }
     case notes::acquire:
       acquire(as<notes::Acquire>(note));
       break;
@@ -312,14 +315,18 @@ void ChromeWriter::take(const Note &note) {
       const auto &buffer = as<notes::Buffer>(note);
       const uint64_t key = key_of(buffer.pool_id, static_cast<uint32_t>(buffer.buffer));
       if (buffer.name_bytes != 0)
-        buffers_[key].assign(reinterpret_cast<const char *>(behind(buffer)), buffer.name_bytes);
+        buffers_[key] = {buffer.buffer, std::string(reinterpret_cast<const char *>(behind(buffer)),
+                                                    buffer.name_bytes)};
       else
         buffers_.erase(key);
       break;
     }
     case notes::buffer_end: {
       const auto &buffer = as<notes::Buffer>(note);
-      buffers_.erase(key_of(buffer.pool_id, static_cast<uint32_t>(buffer.buffer)));
+      const auto found =
+          buffers_.find(key_of(buffer.pool_id, static_cast<uint32_t>(buffer.buffer)));
+      // Its index may be another's by now.
+      if (found != buffers_.end() && found->second.first == buffer.buffer) buffers_.erase(found);
       break;
     }
     case notes::refusal: {
@@ -396,7 +403,7 @@ bool ChromeWriter::poll() {
 void ChromeWriter::finish(uint64_t lost) {
   (void)poll();
   const uint64_t now = steady_ns();
-  for (const auto &[lease, one] : leases_) end_lease(lease, one, now);
+  end_leases(now);
   for (const Work &each : works_) show_work(each, now);  // under way still
   for (const Coming &each : coming_) {
     begin("e", now, 0, each.row) << R"(,"cat":"move","id":)" << each.number << "}";

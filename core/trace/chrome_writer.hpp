@@ -25,7 +25,7 @@ namespace weir::trace {
 class ChromeWriter final : public Writer {
  public:
   /// Takes over the open, empty file.
-  ChromeWriter(int file, uint64_t most_bytes, uint64_t begin_ns, Pools &pools);
+  ChromeWriter(OwnFile file, uint64_t most_bytes, uint64_t begin_ns, Pools &pools);
 
   void take(const Note &note) override;
   void take(const Sample &sample) override;
@@ -39,7 +39,6 @@ class ChromeWriter final : public Writer {
   struct Lease {
     uint32_t track = 0;
     uint32_t stream = 0;
-    uint16_t thread = 0;  ///< that acquired it
     uint64_t granted_ns = 0;
     std::string name;
   };
@@ -63,8 +62,9 @@ class ChromeWriter final : public Writer {
   void acquire(const notes::Acquire &note);
   void fence(const notes::Fence &note);
   void end_lease(uint64_t lease, const Lease &of, uint64_t ns);
-  /// Notes of the thread are lost, among which may have been the ends of its leases.
-  void end_leases_of(uint16_t thread, uint64_t ns);
+  /// Notes are lost, among which may have been the ends of leases.
+  void end_leases(uint64_t ns);
+  void pool(const notes::Pool &note);
   void move(const notes::Move &note);
   void evictions(const notes::Evictions &note);
   void told(const notes::Told &note);
@@ -73,7 +73,7 @@ class ChromeWriter final : public Writer {
   void name_track(uint32_t track, std::string_view name, std::string_view detail, uint32_t order);
   void name_stream(uint32_t stream, int32_t device, uint32_t track);
   std::string lease_name(const notes::Acquire &note);
-  const std::string &buffer_name(uint32_t pool_id, uint32_t index) const;
+  std::string_view buffer_name(uint32_t pool_id, uint32_t index) const;
   std::string place_name(uint32_t pool_id, uint8_t place);
   std::string row_of(const notes::Move &note);
   bool end_work(const Work &work);
@@ -96,8 +96,9 @@ class ChromeWriter final : public Writer {
   std::deque<Work> works_;
   std::deque<Coming> coming_;
   std::map<std::pair<uint32_t, uint64_t>, Round> rounds_;  ///< the last ones
-  std::unordered_map<uint64_t, std::string> buffers_;      ///< those that have names
-  std::unordered_map<uint32_t, std::string> names_;        ///< of pools
+  std::unordered_map<uint64_t, std::pair<uint64_t, std::string>>
+      buffers_;                                      ///< those that have names
+  std::unordered_map<uint32_t, std::string> names_;  ///< of pools
   std::unordered_map<uint32_t, std::vector<std::string>> operations_;
   std::unordered_map<uint32_t, uint64_t> device_free_ns_;  ///< when a stream's last work ended
   std::unordered_map<uint32_t, Sample> samples_;           ///< the last of each pool

@@ -4,9 +4,6 @@
 
 #include "core/trace/text_file.hpp"
 
-#include "core/base/own_file.hpp"
-
-#include <unistd.h>
 #include <zstd.h>
 
 #include <cerrno>
@@ -23,8 +20,8 @@ ZSTD_CCtx *of(void *stream) noexcept { return static_cast<ZSTD_CCtx *>(stream); 
 
 }  // namespace
 
-TextFile::TextFile(int file, uint64_t most_bytes, bool compressed)
-    : file_(file), most_bytes_(most_bytes) {
+TextFile::TextFile(OwnFile file, uint64_t most_bytes, bool compressed)
+    : file_(std::move(file)), most_bytes_(most_bytes) {
   text_.reserve(most_pending);
   if (!compressed) return;
   coded_.resize(ZSTD_CStreamOutSize());
@@ -34,13 +31,10 @@ TextFile::TextFile(int file, uint64_t most_bytes, bool compressed)
   (void)ZSTD_CCtx_setParameter(of(stream_), ZSTD_c_checksumFlag, 1);
 }
 
-TextFile::~TextFile() {
-  (void)ZSTD_freeCCtx(of(stream_));
-  (void)close(file_);
-}
+TextFile::~TextFile() { (void)ZSTD_freeCCtx(of(stream_)); }
 
 void TextFile::write(const void *bytes, size_t count) noexcept {
-  if (error_ == 0) error_ = write_all(file_, bytes, count, at_);
+  if (error_ == 0) error_ = write_all(file_.number(), bytes, count, at_);
   at_ += count;
 }
 

@@ -4,6 +4,8 @@
 // of what is behind it a reader takes what it can.
 #pragma once
 
+#include "core/base/own_file.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -14,7 +16,7 @@ namespace weir::trace {
 class TextFile {
  public:
   /// Takes over the open, empty file. It is to have about that many bytes at most. Throws std::bad_alloc.
-  TextFile(int file, uint64_t most_bytes, bool compressed);
+  TextFile(OwnFile file, uint64_t most_bytes, bool compressed);
   ~TextFile();
   TextFile(const TextFile &) = delete;
   TextFile &operator=(const TextFile &) = delete;
@@ -34,7 +36,7 @@ class TextFile {
   void push(Push how);
   void write(const void *bytes, size_t count) noexcept;
 
-  const int file_;
+  const OwnFile file_;
   const uint64_t most_bytes_;
   uint64_t at_ = 0;
   int error_ = 0;

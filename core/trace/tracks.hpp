@@ -2,7 +2,7 @@
 //
 // Tracks: on which line of a timeline what is drawn. The format knows them as numbers of threads. Leases of one stream may overlap in any
 // way, and slices of one track may only nest, so a stream has as many tracks as it has leases at once: each lease takes the first that
-// is free.
+// was free as its acquire began.
 #pragma once
 
 #include <cstdint>
@@ -28,28 +28,32 @@ class Tracks {
 
   static constexpr uint32_t none = UINT32_MAX;
   /// A track for the lease from now on, or none where its stream has no more.
-  uint32_t take(uint64_t lease, uint32_t stream) {
-    std::vector<uint64_t> &lanes = lanes_[stream];
+  uint32_t take(uint64_t lease, uint32_t stream, uint64_t begin_ns) {
+    std::vector<Lane> &lanes = lanes_[stream];
     size_t lane = 0;
-    while (lane < lanes.size() && lanes[lane] != 0) ++lane;
+    while (lane < lanes.size() && (lanes[lane].lease != 0 || lanes[lane].end_ns > begin_ns)) ++lane;
     if (lane > most_lanes - 2) return none;
-    if (lane == lanes.size()) lanes.push_back(0);
-    lanes[lane] = lease;
+    if (lane == lanes.size()) lanes.push_back({});
+    lanes[lane].lease = lease;
     return of_lane(stream, static_cast<uint32_t>(lane));
   }
   /// Of a lease of that stream that ends.
-  void give(uint64_t lease, uint32_t stream) noexcept {
+  void give(uint64_t lease, uint32_t stream, uint64_t end_ns) noexcept {
     const auto found = lanes_.find(stream);
     if (found == lanes_.end()) return;
-    for (uint64_t &each : found->second)
-      if (each == lease) each = 0;
+    for (Lane &each : found->second)
+      if (each.lease == lease) each = {0, end_ns};
   }
   /// Whether it has not been named yet; it has from now on.
   bool is_new(uint32_t track) { return named_.insert(track).second; }
 
  private:
   static constexpr uint32_t first_stream = 10'000, most_lanes = 64;
-  std::unordered_map<uint32_t, std::vector<uint64_t>> lanes_;  ///< 0: free
+  struct Lane {
+    uint64_t lease = 0;   ///< 0: it is free ...
+    uint64_t end_ns = 0;  ///< ... since then
+  };
+  std::unordered_map<uint32_t, std::vector<Lane>> lanes_;
   std::set<uint32_t> named_;
 };
 

@@ -19,11 +19,11 @@ constexpr uint64_t flush_every_ns = 50'000'000;
 
 }  // namespace
 
-VmtWriter::VmtWriter(int file, uint64_t most_bytes, bool compressed, std::string_view head,
+VmtWriter::VmtWriter(OwnFile file, uint64_t most_bytes, bool compressed, std::string_view head,
                      uint64_t begin_ns, Pools &pools)
     : begin_ns_(begin_ns),
       pools_(pools),
-      file_(file, most_bytes, compressed),
+      file_(std::move(file), most_bytes, compressed),
       memory_(4 * record::vmt_longest_line),
       lines_(memory_.data(), memory_.size()) {
   file_.add(head);
@@ -63,6 +63,7 @@ bool VmtWriter::have_operation(uint32_t pool_id, uint32_t operation) {
 }
 
 void VmtWriter::acquire(const notes::Acquire &note) {
+  if (note.uses_told != note.uses) return;  // from before the recording
   have_stream(note.stream, note.device);
   record::VmtAcquire line;
   line.lease = note.lease;
@@ -76,9 +77,9 @@ void VmtWriter::acquire(const notes::Acquire &note) {
   if (note.timeout_ns == WEIR_INFINITE) line.flags = WEIR_ACQUIRE_SOLE_HOLDER;
   line.async = note.async;
   if (note.result == WEIR_SUCCESS) {
-    (void)lines_.acquire(line);
     granted_[note.lease] = note.ns;
     still_out_.erase(note.lease);
+    (void)lines_.acquire(line);
   } else {
     (void)lines_.refused(line, note.result);
   }
@@ -113,13 +114,17 @@ void VmtWriter::fence(const notes::Fence &note) {
 void VmtWriter::allocation(const notes::Allocation &note) {
   const uint64_t stream = note.stream != UINT32_MAX ? note.stream : record::vmt_none;
   if (note.stream != UINT32_MAX) have_stream(note.stream, static_cast<int32_t>(note.stream_device));
-  if (note.kind == notes::allocate)
+  if (note.kind == notes::allocate) {
+    allocations_.insert(note.address);
     (void)lines_.allocate(note.address, note.pool_id, note.device, stream, note.size);
-  else
+  } else if (allocations_.erase(note.address) != 0) {  // else the call fails, or has failed
     (void)lines_.free(note.address, stream);
+  }
 }
 
 void VmtWriter::take(const Note &note) {
+  lines_.clear();  // of a note for which there was no memory
+  if (note.after_loss != 0) (void)lines_.lost(1);
   switch (note.kind) {
     case notes::acquire:
       moment(note);

@@ -20,7 +20,7 @@ namespace weir::trace {
 class VmtWriter final : public Writer {
  public:
   /// Takes over the open, empty file. `head`: what it begins with. Throws std::bad_alloc.
-  VmtWriter(int file, uint64_t most_bytes, bool compressed, std::string_view head,
+  VmtWriter(OwnFile file, uint64_t most_bytes, bool compressed, std::string_view head,
             uint64_t begin_ns, Pools &pools);
 
   void take(const Note &note) override;
@@ -60,6 +60,7 @@ class VmtWriter final : public Writer {
   std::unordered_map<uint64_t, uint64_t> granted_;         ///< when each lease that is out was
   std::unordered_set<uint64_t> still_out_;                 ///< though a release of theirs is told
   std::unordered_map<uint32_t, uint64_t> device_free_ns_;  ///< when a stream's last work ended
+  std::unordered_set<uint64_t> allocations_;               ///< that are there
   std::deque<Work> works_;
 };
 

@@ -88,7 +88,7 @@ void bash_completes_words(void **) {
   expect(script, {"replay", "--policy"}, {"--policy", "--policy-load", "--policy-save"});
   expect(script, {"devices", ""}, {});
   expect(script, {"nonsense", "--"}, {});
-  expect(script, {"--help", "to"}, {"topo"});
+  expect(script, {"--help", "to"}, {"top", "topo"});
 }
 
 void bash_completes_values(void **) {

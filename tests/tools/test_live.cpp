@@ -8,11 +8,22 @@
 #include <weir/weir.h>
 
 #include <fcntl.h>
+#include <sys/syscall.h>
 
 #include <atomic>
 #include <functional>
 #include <random>
 #include <thread>
+
+namespace {
+std::function<void()> before_pread;  ///< what another process does just then
+}
+
+// The reader's, since this is the program's own.
+extern "C" ssize_t pread(int file, void *to, size_t bytes, off_t offset) {
+  if (before_pread) before_pread();
+  return syscall(SYS_pread64, file, to, bytes, offset);
+}
 
 namespace {
 
@@ -146,6 +157,36 @@ void no_half_record_is_seen(void **) {
   ends = true;
   writer.join();
   assert_true(last != 0);
+}
+
+/// The record is changed in two halves while it is read, at each of the reads: none of them gives one with both.
+void a_change_between_reads_is_noticed(void **) {
+  const MadeUpPage page;
+  LiveContext context;
+  uint32_t reads = 0;
+  before_pread = [&reads] { ++reads; };
+  assert_string_equal(read(page, &context).c_str(), "");
+  const uint32_t all = reads;
+  for (uint32_t at = 1; at < all; ++at) {
+    page.be_good();
+    live::Slot &slot = page.slot(5);
+    reads = 0;
+    before_pread = [&] {
+      ++reads;
+      if (reads == at) {
+        slot.sequence = 1;
+        slot.pool.counters[0] = 7;
+      } else if (reads == at + 1) {
+        slot.pool.counters[1] = 7;
+        slot.sequence = 2;
+      }
+    };
+    assert_string_equal(read(page, &context).c_str(), "");
+    assert_int_equal(context.pools.size(), 2);
+    if (context.pools[1].counters[0] != context.pools[1].counters[1])
+      fail_msg("half a record, by a change at read %u of %u", at, all);
+  }
+  before_pread = nullptr;
 }
 
 /// Bytes of a good page replaced by others, few and many, while nobody knows which: it is refused with a reason or read within bounds.
@@ -304,6 +345,7 @@ int main() {
       cmocka_unit_test(files_that_are_no_pages),
       cmocka_unit_test(a_slot_that_is_always_being_written_is_busy),
       cmocka_unit_test(no_half_record_is_seen),
+      cmocka_unit_test(a_change_between_reads_is_noticed),
       cmocka_unit_test(garbage_is_refused_or_within_bounds),
       cmocka_unit_test(programs_are_found),
       cmocka_unit_test(lines_that_name_no_page),

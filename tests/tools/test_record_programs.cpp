@@ -106,8 +106,7 @@ std::map<std::string, std::string> compared(const std::string &output) {
 constexpr std::array moved{"promoted_bytes", "demoted_bytes", "dropped_clean_bytes"};
 
 std::map<std::string, std::string> replay(const std::string &path) {
-  const Outcome outcome =
-      run_weir({"replay", path, "--storage", "/tmp", "--pace", "recorded"});
+  const Outcome outcome = run_weir({"replay", path, "--storage", "/tmp", "--pace", "recorded"});
   if (outcome.status != 0) fail_msg("%s%s", outcome.output.c_str(), outcome.errors.c_str());
   return compared(outcome.output);
 }

@@ -15,8 +15,8 @@ enum {
   WEIR_TRACE_TIMELINE = 0, /**< who leases what for how long and what it waited for, moves of pages, evictions, budgets and refusals over
                                 time: Chrome trace format (JSON), for ui.perfetto.dev or chrome://tracing */
   WEIR_TRACE_RECORDING = 1 /**< the calls that the program makes, with which it can be replayed: a trace .vmt of version 2
-                                (docs/trace-format.md), compressed by zstd where the path ends in ".zst". Begin it before the first pool is
-                                made: of what is there already it has less (no holds, clients or leases) */
+                                (docs/trace-format.md), compressed by zstd where the path ends in ".zst". It begins before the
+                                context's first pool is made */
 };
 
 /** A trace. */
@@ -35,7 +35,7 @@ typedef struct weir_trace_desc {
  *  WARNING; nothing else changes for the program. The file can be read at any moment, also after the process was killed.
  *  The environment variables WEIR_TRACE=PATH (a timeline) and WEIR_RECORD=PATH (a recording) start one with the context, whose path gets a
  *  number where there is such a file, and WEIR_TRACE_BYTES is its max_bytes; they are ignored under secure execution. Any thread. Errors: INVALID_ARGUMENT, BUSY (one of that
- *  kind runs), IO (the file can't be made), OUT_OF_HOST_MEMORY. */
+ *  kind runs; a recording, and the context has pools), IO (the file can't be made), OUT_OF_HOST_MEMORY. */
 WEIR_API weir_result weir_trace_start(weir_context context, const weir_trace_desc *desc);
 
 /** Ends the trace of that kind; its file is whole when this returns. weir_context_destroy and the process's end do so, too. Any thread.

@@ -28,7 +28,7 @@ std::string error_text(int error) {
 }
 
 std::string content_of(const std::string &path) {
-  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (file < 0) refuse_file(path, error_text(errno));
   const std::unique_ptr<const int, void (*)(const int *)> closed(
       &file, [](const int *each) { (void)close(*each); });
