@@ -12,7 +12,6 @@ using weir::api::get;
 using weir::api::guarded;
 using weir::api::need;
 using weir::pool::Context;
-using weir::pool::Tracer;
 
 namespace {
 

@@ -51,5 +51,4 @@ WEIR_API weir_result weir_trace_stop(weir_context context, uint32_t kind);
 WEIR_API weir_result weir_metrics_text(weir_context context, char *text, size_t capacity, size_t *needed);
 
 WEIR_END_DECLS
-
 #endif /* WEIR_OBSERVE_H */
