@@ -11,9 +11,11 @@
 
 #include <weir/observe.h>
 
+#include <atomic>
 #include <map>
 #include <regex>
 #include <set>
+#include <thread>
 
 namespace {
 
@@ -223,6 +225,33 @@ void pools_of_a_name_keep_their_numbers(void **) {
   close_clean(world);
 }
 
+/// None ends while it is looked at, and who is looked at while he comes or goes is there whole or not at all.
+void pools_come_and_go_meanwhile(void **) {
+  World world({.device_pages = 4});
+  std::atomic<bool> over{false}, failed{false};
+  std::atomic<uint32_t> looks{0};
+  std::vector<std::thread> lookers;
+  for (int i = 0; i < 2; ++i)
+    lookers.emplace_back([&] {
+      std::vector<char> text(1 << 20);
+      size_t needed = 0;
+      while (!over.load()) {
+        if (weir_metrics_text(world.context, text.data(), text.size(), &needed) != WEIR_SUCCESS)
+          failed.store(true);
+        ++looks;
+      }
+    });
+  for (uint32_t round = 0; round < 50 || looks.load() < 20; ++round)
+    ok(weir_pool_destroy(pool_named(world, "pool")));
+  const Parsed parsed = parse(metrics_of(world));
+  over.store(true);
+  for (std::thread &looker : lookers) looker.join();
+  assert_false(failed.load());
+  assert_true(parsed.values.contains(series("weir_pages")));
+  assert_false(parsed.values.contains(series("weir_pages", "", 1)));
+  close_clean(world);
+}
+
 void many_clients_are_counted(void **) {
   World world({.device_pages = 4});
   std::vector<weir_client> clients(300);
@@ -313,6 +342,7 @@ int main() {
       cmocka_unit_test(the_text_is_cut_and_asked_for_as_others),
       cmocka_unit_test(names_can_not_break_the_text),
       cmocka_unit_test(pools_of_a_name_keep_their_numbers),
+      cmocka_unit_test(pools_come_and_go_meanwhile),
       cmocka_unit_test(many_clients_are_counted),
       cmocka_unit_test(numbers_are_kept_and_given_again),
       cmocka_unit_test(decimals_are_exact),
