@@ -129,7 +129,7 @@ Status Tracer::start(const Wish &wish) {
     trace = std::move(fresh);
     want();
   }
-  (void)context_.any_pool([this](Pool &pool) {
+  (void)context_.any_pool([this](Pool &pool) WEIR_IS_LOCK {
     attach(pool);
     return false;
   });
@@ -162,7 +162,7 @@ Status Tracer::stop(uint32_t kind) {
     last = stopping_ = only(kind);
   }
   if (last) {
-    (void)context_.any_pool([this](Pool &pool) {
+    (void)context_.any_pool([this](Pool &pool) WEIR_IS_LOCK {
       detach(pool);
       return false;
     });
@@ -209,7 +209,10 @@ void Tracer::end_with_process() noexcept {
   if (std::this_thread::get_id() == thread_id_.load()) return;
   exiting_.store(true);
   const TryGuard hold(mutex_);
-  if (!hold) return;
+  if (hold) end_all();
+}
+
+void Tracer::end_all() noexcept {
   try {
     tape_.skip_gaps();
     (void)drain_all();
@@ -217,22 +220,6 @@ void Tracer::end_with_process() noexcept {
       if (trace.writer != nullptr && !trace.told) end(trace);
     want();
   } catch (...) {  // the process ends as it would have
-  }
-}
-
-void Tracer::start_wished() noexcept {
-  constexpr std::array<const char *, kinds> variables{"WEIR_TRACE", "WEIR_RECORD"};
-  const KeepError keep;
-  for (uint32_t kind = 0; kind < kinds; ++kind) {
-    const char *const path = secure_getenv(variables[kind]);
-    if (path == nullptr || path[0] == '\0') continue;
-    (void)if_memory([&] {
-      Wish wish{.kind = kind, .path = path, .numbered = true};
-      if (const char *most = secure_getenv("WEIR_TRACE_BYTES"))
-        wish.most_bytes = std::max<uint64_t>(std::strtoull(most, nullptr, 10), least_bytes);
-      if (!start(wish))
-        context_.log()(WEIR_LOG_WARNING, "%s: no trace: %s", variables[kind], last_error().text);
-    });
   }
 }
 
@@ -362,7 +349,7 @@ void Tracer::run() {
 }
 
 void Tracer::sample() {
-  (void)context_.try_any_pool([this](Pool &pool) {
+  (void)context_.try_any_pool([this](Pool &pool) WEIR_IS_LOCK {
     trace::Sample sample;
     sample.pool_id = pool.id();
     sample.ns = steady_ns();

@@ -46,7 +46,7 @@ class Tracer final : trace::Pools {
   /// Stops all.
   void finish() noexcept;
   /// The same as the process ends, when other threads may be anywhere: nothing is waited for. What is told later is lost.
-  void end_with_process() noexcept;
+  void end_with_process() noexcept WEIR_IS_LOCK;
 
   /// Where a call that is about no pool is recorded; nullptr: nobody records.
   Tape *recording() noexcept { return (tape_.wanted() & notes::recording) != 0 ? &tape_ : nullptr; }
@@ -66,6 +66,7 @@ class Tracer final : trace::Pools {
   Status make_writer(const Wish &wish, Trace *trace);
   bool only(uint32_t kind) const noexcept WEIR_REQUIRES(mutex_);
   size_t drain_all() WEIR_REQUIRES(mutex_);
+  void end_all() noexcept WEIR_REQUIRES(mutex_);
   bool any() const noexcept WEIR_REQUIRES(mutex_);
   void want() noexcept WEIR_REQUIRES(mutex_);
   void run();
