@@ -223,6 +223,22 @@ void Tracer::end_all() noexcept {
   }
 }
 
+void Tracer::start_wished() noexcept {
+  constexpr std::array<const char *, kinds> variables{"WEIR_TRACE", "WEIR_RECORD"};
+  const KeepError keep;
+  for (uint32_t kind = 0; kind < kinds; ++kind) {
+    const char *const path = secure_getenv(variables[kind]);
+    if (path == nullptr || path[0] == '\0') continue;
+    (void)if_memory([&] {
+      Wish wish{.kind = kind, .path = path, .numbered = true};
+      if (const char *most = secure_getenv("WEIR_TRACE_BYTES"))
+        wish.most_bytes = std::max<uint64_t>(std::strtoull(most, nullptr, 10), least_bytes);
+      if (!start(wish))
+        context_.log()(WEIR_LOG_WARNING, "%s: no trace: %s", variables[kind], last_error().text);
+    });
+  }
+}
+
 bool Tracer::any() const noexcept {
   for (const Trace &trace : traces_)
     if (trace.writer != nullptr && !trace.told) return true;
