@@ -6,7 +6,7 @@ import re
 
 from . import comments, troff
 
-ORDER = ["types", "context", "topology", "pool", "buffer", "lease", "arena", "codec"]
+ORDER = ["types", "context", "topology", "pool", "buffer", "lease", "observe", "arena", "codec"]
 MANUAL = "Weir Programmer's Manual"
 
 
