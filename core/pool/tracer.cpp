@@ -129,7 +129,7 @@ Status Tracer::start(const Wish &wish) {
     trace = std::move(fresh);
     want();
   }
-  (void)context_.any_pool([this](Pool &pool) WEIR_IS_LOCK {
+  (void)context_.any_pool([this](Pool &pool) {
     attach(pool);
     return false;
   });
@@ -162,7 +162,7 @@ Status Tracer::stop(uint32_t kind) {
     last = stopping_ = only(kind);
   }
   if (last) {
-    (void)context_.any_pool([this](Pool &pool) WEIR_IS_LOCK {
+    (void)context_.any_pool([this](Pool &pool) {
       detach(pool);
       return false;
     });
@@ -208,8 +208,8 @@ void Tracer::finish() noexcept {
 void Tracer::end_with_process() noexcept {
   if (std::this_thread::get_id() == thread_id_.load()) return;
   exiting_.store(true);
-  const TryGuard hold(mutex_);
-  if (hold) end_all();
+  const Guard hold(mutex_);
+  end_all();
 }
 
 void Tracer::end_all() noexcept {
@@ -275,7 +275,7 @@ void Tracer::attach(Pool &pool) noexcept {
   if ((tape_.wanted() & notes::timeline) != 0) (void)if_memory([&] { tell_buffers(pool); });
   const auto is_of = [&pool](const EventNotes &each) { return &each.pool == &pool; };
   if (std::none_of(listeners_.begin(), listeners_.end(), is_of))
-    (void)if_memory([&]() WEIR_REQUIRES(turn_) {
+    (void)if_memory([&] {
       EventNotes &events = listeners_.emplace_back(pool, tape_);
       if (!pool.engine().listen(&events)) listeners_.pop_back();  // the trace has no events then
     });
@@ -346,7 +346,8 @@ void Tracer::run() {
       bool busy = false;
       (void)if_memory([&]() WEIR_REQUIRES(mutex_) {
         busy = drain() != 0;
-        if (const uint64_t now = steady_ns(); now - sampled_ns >= sample_every_ns && any()) {
+        if (const uint64_t now = steady_ns();
+            now - sampled_ns >= sample_every_ns && any() && !exiting_.load()) {
           sample();
           sampled_ns = now;
         }
@@ -365,8 +366,9 @@ void Tracer::run() {
 }
 
 void Tracer::sample() {
-  (void)context_.try_any_pool([this](Pool &pool) WEIR_IS_LOCK {
-    trace::Sample sample;
+  std::vector<trace::Sample> samples;
+  (void)context_.try_any_pool([&samples](Pool &pool) {
+    trace::Sample &sample = samples.emplace_back();
     sample.pool_id = pool.id();
     sample.ns = steady_ns();
     const Inspector inspector = pool.engine().inspector();
@@ -381,10 +383,11 @@ void Tracer::sample() {
     sample.tiers.push_back({UINT32_MAX, "storage", stats.storage_bytes, stats.storage_budget});
     sample.promoted_bytes = stats.promoted_bytes;
     sample.refaulted_bytes = stats.refaulted_bytes;
-    for (Trace &trace : traces_)
-      if (trace.writer != nullptr && trace.writer->ended() == nullptr) trace.writer->take(sample);
     return false;
   });
+  for (const trace::Sample &sample : samples)
+    for (Trace &trace : traces_)
+      if (trace.writer != nullptr && trace.writer->ended() == nullptr) trace.writer->take(sample);
 }
 
 std::vector<std::string> Tracer::operations(uint32_t pool_id) {

@@ -45,8 +45,9 @@ class Tracer final : trace::Pools {
   void start_wished() noexcept;
   /// Stops all.
   void finish() noexcept;
-  /// The same as the process ends, when other threads may be anywhere: nothing is waited for. What is told later is lost.
-  void end_with_process() noexcept WEIR_IS_LOCK;
+  /// The same as the process ends, when other threads may be anywhere: of those, only what the trace's thread is at is waited for, and no
+  /// runtime is asked. What is told later is lost.
+  void end_with_process() noexcept;
 
   /// Where a call that is about no pool is recorded; nullptr: nobody records.
   Tape *recording() noexcept { return (tape_.wanted() & notes::recording) != 0 ? &tape_ : nullptr; }
@@ -76,8 +77,9 @@ class Tracer final : trace::Pools {
   void end(Trace &trace) WEIR_REQUIRES(mutex_);
   /// What the log is to be told of traces that have ended by themselves.
   std::string ended_early() WEIR_REQUIRES(mutex_);
-  void attach(Pool &pool) noexcept WEIR_REQUIRES(turn_);
-  void detach(Pool &pool) noexcept WEIR_REQUIRES(turn_);
+  // Called with turn_ held, also by who walks the pools, where Clang can't follow.
+  void attach(Pool &pool) noexcept;
+  void detach(Pool &pool) noexcept;
   void tell_buffers(Pool &pool);
 
   // trace::Pools
@@ -96,7 +98,7 @@ class Tracer final : trace::Pools {
   std::atomic<std::thread::id> thread_id_{};
   std::atomic<bool> exiting_{false};
   RankedMutex<Rank::trace_turn> turn_;  ///< held while traces start, stop, and pools come and go
-  std::list<EventNotes> listeners_ WEIR_GUARDED_BY(turn_);
+  std::list<EventNotes> listeners_;     ///< of who holds turn_
 };
 
 }  // namespace weir::pool
