@@ -307,9 +307,9 @@ void many_threads_while_traces_come_and_go(void **) {
       }
       (void)weir_stream_close(stream);
     });
-  for (int i = 0; i < 12; ++i) {
+  for (int i = 0; i < 6; ++i) {
     const std::string path = fresh_path("many.json");
-    ok(start(world, path, 2U << 20U));
+    ok(start(world, path, 256U << 10U));
     for (const uint64_t before = granted.load(); granted.load() < before + 20;)
       std::this_thread::yield();
     const weir_result ended = weir_trace_stop(world.context, WEIR_TRACE_TIMELINE);
