@@ -9,10 +9,10 @@ CDPATH='' cd -- "$(dirname "${BASH_SOURCE[0]}")/.."
 
 BUILD_PACKAGES=(g++ cmake ninja-build pkg-config libxxhash-dev libcmocka-dev liblz4-dev libzstd-dev
                 liburing-dev libssl-dev libhwloc-dev nlohmann-json3-dev libcli11-dev libcairo2-dev libncurses-dev prometheus-cpp-dev python3)
-# libze: the loader and the headers of Level Zero, for its backend on a simulated driver. The rest: a second look at the ABI,
-# the terminal of weir top's tests, the reference, what formats man pages, Python's package installer for headers and a formatter that no release has, the
-# second compiler that weir.hpp must please, which also checks the use of mutexes, what lays out pictures of topologies, with a font to
-# measure texts by, and what runs the scripts of a page without a browser.
+# libze: the loader and the headers of Level Zero, for its backend on a simulated driver. The rest: the terminal of weir top's tests, a
+# second look at the ABI, the reference, what formats man pages, Python's package installer for headers and a formatter that no release
+# has, the second compiler that weir.hpp must please, which also checks the use of mutexes, what lays out pictures of topologies, with a
+# font to measure texts by, and what runs the scripts of a page without a browser.
 TEST_PACKAGES=(tmux libze-dev libze1 abigail-tools doxygen groff-base mandoc python3-pip python3-venv clang clang-tidy graphviz
                fonts-dejavu-core nodejs)
 # Whose archives and headers a portable library has in it (WEIR_PORTABLE): their licences go with it.

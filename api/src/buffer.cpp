@@ -59,7 +59,7 @@ Status create_buffer(weir_pool handle, const weir_buffer_desc *given, const void
   }
   WEIR_TRY(pool->engine().maker().create_buffer(desc, client, pool->stack_from(caller), out));
   if (weir::Tape *const tape = pool->engine().tap.tape(); tape != nullptr)
-    weir::pool::taped::tell_buffer(*pool, *tape, *out, desc, client);
+    weir::pool::taped::tell_buffer(*pool, *tape, *out, desc);
   return {};
 }
 
@@ -162,7 +162,7 @@ weir_result weir_buffer_set_name(weir_pool pool, weir_buffer buffer, const char 
   return with_engine(pool, [&](Engine &engine) -> Status {
     WEIR_TRY(engine.maker().set_name(buffer, name));
     if (weir::Tape *const tape = engine.tap.tape(); tape != nullptr)
-      weir::pool::taped::tell_name(*reinterpret_cast<Pool *>(pool), *tape, buffer, name);
+      weir::pool::taped::tell_new_name(*reinterpret_cast<Pool *>(pool), *tape, buffer, name);
     return {};
   });
 }

@@ -16,7 +16,6 @@ namespace weir::notes {
 enum Kind : uint8_t {
   nothing = 0,
   pool,         ///< Pool: one is there
-  pool_end,     ///< Pool
   acquire,      ///< Acquire, then its WaitSpan's, then its weir_use's
   release,      ///< Release: it is about to be made
   fence,        ///< Fence: it has been made
@@ -48,7 +47,6 @@ struct Pool : Note {
 struct Acquire : Note {
   uint64_t lease = 0;
   uint64_t begin_ns = 0;
-  uint64_t all_bytes = 0;  ///< of all uses that name a length
   uint32_t pool_id = 0;
   uint32_t stream = 0;
   int32_t device = -1;  ///< of the context; -1: the CPU
@@ -76,9 +74,7 @@ struct Fence : Note {
 
 struct Buffer : Note {
   uint64_t buffer = 0;
-  uint64_t size = 0, flags = 0, tag = 0;
   uint32_t pool_id = 0;
-  uint32_t device = 0, client = 0;
   uint32_t name_bytes = 0;
 };
 

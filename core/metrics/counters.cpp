@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The table, counter by counter.
 
 #include "core/metrics/counters.hpp"
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Numbers are looked up by what a thing is, and given by what its name has free.
 
 #include "core/metrics/numbers.hpp"
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Numbers, labels and histograms as Prometheus' text format has them.
 
 #include "core/metrics/text.hpp"
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// A context's figures as text: its pools describe themselves, one after the other, and the table of metrics does the rest.
 
 #include "core/pool/meter.hpp"
 

@@ -213,20 +213,6 @@ void pool(Pool &pool, Tape *tape) {
       fits = fits && text.pool_device(pool.id(), of.device, of.budget);
     return fits;
   });
-  uint64_t operation = 0;
-  for (const std::string_view name : pool.engine().operation_names().all())
-    lines(tape, bytes_of_names,
-          [&](VmtLines &text) { return text.operation_name(pool.id(), ++operation, name); });
-  inspector.for_each_buffer([&](const BufferSight &sight) {
-    if (sight.allocation) return;
-    weir_buffer_desc desc = WEIR_BUFFER_DESC_INIT;
-    desc.size = sight.info.size;
-    desc.home = sight.info.home;
-    desc.tag = sight.info.tag;
-    desc.priority = sight.info.priority;
-    desc.name = sight.name.c_str();
-    buffer(pool, tape, sight.buffer, desc);
-  });
 }
 
 }  // namespace weir::pool::recorded

@@ -31,9 +31,12 @@ namespace recorded {
 using record::VmtLines;
 
 /// nullptr: nobody records.
+inline Tape *if_recording(Tape &tape) noexcept {
+  return (tape.wanted() & notes::recording) != 0 ? &tape : nullptr;
+}
 inline Tape *tape_of(const Tap &tap) noexcept {
   Tape *const tape = tap.tape();
-  return tape != nullptr && (tape->wanted() & notes::recording) != 0 ? tape : nullptr;
+  return tape != nullptr ? if_recording(*tape) : nullptr;
 }
 
 /// Puts the lines that `make` appends on the tape, if there is one. `bytes`: what they may come to.
@@ -75,7 +78,7 @@ void stats(Pool &pool) noexcept;
 
 /// The lines with which a recording begins: the context, its devices and their links. Throws std::bad_alloc.
 std::string head(Context &context);
-/// A pool as it is, with its devices, operations, clients and buffers. Throws std::bad_alloc.
+/// A pool that has been made, with its devices. Throws std::bad_alloc.
 void pool(Pool &pool, Tape *tape);
 
 }  // namespace recorded

@@ -32,10 +32,8 @@ Status acquire(Pool &pool, Tape &tape, backend::Stream &stream, weir_use *uses, 
   note.uses = readable ? static_cast<uint32_t>(count) : 0;
   note.waits = waits.count;
   note.waits_lost = waits.lost;
-  for (size_t i = 0; i < note.uses; ++i)
-    note.all_bytes += uses[i].length != WEIR_WHOLE ? uses[i].length : 0;
   // Without a recording only the first is looked at, for its name.
-  const bool all = (tape.wanted() & notes::recording) != 0;
+  const bool all = recorded::if_recording(tape) != nullptr;
   const std::span<const weir_use> told(uses, all ? note.uses : std::min<size_t>(note.uses, 1));
   note.uses_told = static_cast<uint32_t>(told.size());
   put(tape, notes::acquire, &note,
@@ -60,32 +58,26 @@ Status release(Pool &pool, Tape &tape, weir_lease lease, backend::Stream &stream
   return status;
 }
 
-void tell_buffer(Pool &pool, Tape &tape, weir_buffer buffer, const weir_buffer_desc &desc,
-                 uint32_t client) noexcept {
-  const std::string_view name = kept_name(desc.name);
-  notes::Buffer note;
-  note.buffer = reinterpret_cast<uint64_t>(buffer);
-  note.pool_id = pool.id();
-  note.size = desc.size;
-  note.flags = desc.flags;
-  note.tag = desc.tag;
-  note.device = desc.home;
-  note.client = client;
-  note.name_bytes = static_cast<uint32_t>(name.size());
-  put(tape, notes::buffer, &note, {std::as_bytes(std::span(name))});
-  recorded::buffer(pool, (tape.wanted() & notes::recording) != 0 ? &tape : nullptr, buffer, desc);
-}
-
-void tell_name(const Pool &pool, Tape &tape, weir_buffer buffer, const char *name) noexcept {
+static void tell_name(const Pool &pool, Tape &tape, weir_buffer buffer, const char *name) noexcept {
   const std::string_view kept = kept_name(name);
   notes::Buffer note;
   note.buffer = reinterpret_cast<uint64_t>(buffer);
   note.pool_id = pool.id();
   note.name_bytes = static_cast<uint32_t>(kept.size());
   put(tape, notes::buffer, &note, {std::as_bytes(std::span(kept))});
-  if ((tape.wanted() & notes::recording) != 0)
-    recorded::lines(&tape, 2048,
-                    [&](recorded::VmtLines &text) { return text.rename(note.buffer, kept); });
+}
+
+void tell_buffer(const Pool &pool, Tape &tape, weir_buffer buffer,
+                 const weir_buffer_desc &desc) noexcept {
+  tell_name(pool, tape, buffer, desc.name);
+  recorded::buffer(pool, recorded::if_recording(tape), buffer, desc);
+}
+
+void tell_new_name(const Pool &pool, Tape &tape, weir_buffer buffer, const char *name) noexcept {
+  tell_name(pool, tape, buffer, name);
+  recorded::lines(recorded::if_recording(tape), 2048, [&](recorded::VmtLines &text) {
+    return text.rename(recorded::number(buffer), kept_name(name));
+  });
 }
 
 static notes::Allocation allocation_of(const Pool &pool, const backend::Stream *stream,
@@ -117,10 +109,9 @@ void tell_end(const Pool &pool, Tape &tape, weir_buffer buffer) noexcept {
   note.buffer = reinterpret_cast<uint64_t>(buffer);
   note.pool_id = pool.id();
   put(tape, notes::buffer_end, &note);
-  if ((tape.wanted() & notes::recording) != 0)
-    recorded::lines(&tape, 0, [&](recorded::VmtLines &text) {
-      return text.ends(record::VmtThing::buffer, note.buffer);
-    });
+  recorded::lines(recorded::if_recording(tape), 0, [&](recorded::VmtLines &text) {
+    return text.ends(record::VmtThing::buffer, note.buffer);
+  });
 }
 
 void tell_refusal(const Pool &pool, Tape &tape, weir_result result) noexcept {

@@ -17,10 +17,9 @@ Status acquire(Pool &pool, Tape &tape, backend::Stream &stream, weir_use *uses, 
                const page::AcquireOptions &options, weir_lease *lease, bool async = false);
 Status release(Pool &pool, Tape &tape, weir_lease lease, backend::Stream &stream);
 
-/// It is there, or has another name.
-void tell_buffer(Pool &pool, Tape &tape, weir_buffer buffer, const weir_buffer_desc &desc,
-                 uint32_t client) noexcept;
-void tell_name(const Pool &pool, Tape &tape, weir_buffer buffer, const char *name) noexcept;
+void tell_buffer(const Pool &pool, Tape &tape, weir_buffer buffer,
+                 const weir_buffer_desc &desc) noexcept;
+void tell_new_name(const Pool &pool, Tape &tape, weir_buffer buffer, const char *name) noexcept;
 /// The stream: nullptr for none. tell_free() comes before it.
 void tell_allocation(const Pool &pool, Tape &tape, const backend::Stream *stream,
                      weir_device device, uint64_t address, uint64_t size) noexcept;

@@ -114,7 +114,7 @@ Status Tracer::start(const Wish &wish) {
   {
     const Guard hold(mutex_);
     Trace &trace = traces_[wish.kind];
-    if (trace.writer != nullptr && trace.writer->ended() == nullptr)
+    if (trace.writes())
       return fail(WEIR_ERROR_BUSY, "a trace of that kind runs already, to '%s'",
                   trace.path.c_str());
     Trace fresh;
@@ -125,10 +125,11 @@ Status Tracer::start(const Wish &wish) {
       tape_.clear();
       unwritten_ = 0;
     }
-    if (trace.writer != nullptr && !trace.told) end(trace);
+    if (trace.open()) end(trace);
     trace = std::move(fresh);
     want();
   }
+  changed_.notify_all();
   (void)context_.any_pool([this](Pool &pool) {
     attach(pool);
     return false;
@@ -146,7 +147,7 @@ size_t Tracer::drain_all() {
 /// Whether none but that kind runs.
 bool Tracer::only(uint32_t kind) const noexcept {
   for (size_t other = 0; other < kinds; ++other)
-    if (other != kind && traces_[other].writer != nullptr && !traces_[other].told) return false;
+    if (other != kind && traces_[other].open()) return false;
   return true;
 }
 
@@ -173,7 +174,7 @@ Status Tracer::stop(uint32_t kind) {
   if (last) tape_.skip_gaps();  // whoever still writes a note has come too late
   (void)drain_all();
   Trace &trace = traces_[kind];
-  if (!trace.told) {
+  if (trace.open()) {
     (void)if_memory([this]() WEIR_REQUIRES(mutex_) { sample(); });
     end(trace);
   }
@@ -217,7 +218,7 @@ void Tracer::end_all() noexcept {
     tape_.skip_gaps();
     (void)drain_all();
     for (Trace &trace : traces_)
-      if (trace.writer != nullptr && !trace.told) end(trace);
+      if (trace.open()) end(trace);
     want();
   } catch (...) {  // the process ends as it would have
   }
@@ -240,15 +241,14 @@ void Tracer::start_wished() noexcept {
 }
 
 bool Tracer::any() const noexcept {
-  for (const Trace &trace : traces_)
-    if (trace.writer != nullptr && !trace.told) return true;
-  return false;
+  return std::any_of(traces_.begin(), traces_.end(),
+                     [](const Trace &trace) { return trace.open(); });
 }
 
 void Tracer::want() noexcept {
   uint32_t wanted = 0;
   for (const Trace &trace : traces_)
-    if (trace.writer != nullptr && !trace.told) wanted |= trace.writer->wants();
+    if (trace.open()) wanted |= trace.writer->wants();
   tape_.want(wanted);
 }
 
@@ -301,7 +301,6 @@ void Tracer::tell_buffers(Pool &pool) {
     note.ns = before;
     note.buffer = reinterpret_cast<uint64_t>(sight.buffer);
     note.pool_id = pool.id();
-    note.size = sight.info.size;
     note.name_bytes = static_cast<uint32_t>(sight.name.size());
     notes::put(tape_, notes::buffer, &note, {std::as_bytes(std::span(sight.name))});
   });
@@ -315,7 +314,7 @@ size_t Tracer::drain() {
        ++count) {
     const bool taken = if_memory([&]() WEIR_REQUIRES(mutex_) {
       for (Trace &trace : traces_)
-        if (trace.writer != nullptr && trace.writer->ended() == nullptr) trace.writer->take(*note);
+        if (trace.writes()) trace.writer->take(*note);
     });
     unwritten_ += taken ? 0 : 1;
     tape_.take();
@@ -326,7 +325,7 @@ size_t Tracer::drain() {
 std::string Tracer::ended_early() {
   std::string text;
   for (Trace &trace : traces_) {
-    if (trace.writer == nullptr || trace.told) continue;
+    if (!trace.open()) continue;
     const char *const why = trace.writer->ended();
     if (why == nullptr) continue;
     text += "the trace '" + trace.path + "' ends here: " + why + '\n';
@@ -352,12 +351,16 @@ void Tracer::run() {
           sampled_ns = now;
         }
         for (Trace &trace : traces_)
-          if (trace.writer != nullptr && trace.writer->ended() == nullptr)
-            busy = trace.writer->poll() || busy;
+          if (trace.writes()) busy = trace.writer->poll() || busy;
       });
       (void)if_memory([&]() WEIR_REQUIRES(mutex_) { early = ended_early(); });
       ends = stopping_;
-      if (!ends && early.empty()) changed_.wait_for(hold, busy ? short_rest : long_rest);
+      if (!ends && early.empty()) {
+        if (any())
+          changed_.wait_for(hold, busy ? short_rest : long_rest);
+        else
+          changed_.wait(hold);  // for the next trace, or the end
+      }
       ends = stopping_;
     }
     if (!early.empty())
@@ -387,7 +390,7 @@ void Tracer::sample() {
   });
   for (const trace::Sample &sample : samples)
     for (Trace &trace : traces_)
-      if (trace.writer != nullptr && trace.writer->ended() == nullptr) trace.writer->take(sample);
+      if (trace.writes()) trace.writer->take(sample);
 }
 
 std::vector<std::string> Tracer::operations(uint32_t pool_id) {

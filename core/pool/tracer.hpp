@@ -61,6 +61,11 @@ class Tracer final : trace::Pools {
     std::unique_ptr<trace::Writer> writer;
     std::string path;
     bool told = false;  ///< it has ended, and its file is finished
+
+    /// It was started, and its file is not finished.
+    bool open() const noexcept { return writer != nullptr && !told; }
+    /// ... and can take more.
+    bool writes() const noexcept { return open() && writer->ended() == nullptr; }
   };
 
   Status check(const Wish &wish);

@@ -48,8 +48,6 @@ const char *event_name(const Event &event) noexcept {
       return event.how != 0 ? "trusted" : "not trusted";
     case What::won:
       return event.amount != 0 ? "defragmented" : nullptr;
-    case What::filled:
-      return (event.how & Event::refault) != 0 ? "refault" : nullptr;
     default:
       return nullptr;
   }
@@ -62,11 +60,10 @@ uint8_t number_of(Place place) noexcept {
 }  // namespace
 
 ChromeWriter::ChromeWriter(OwnFile file, uint64_t most_bytes, uint64_t begin_ns, Pools &pools)
-    : begin_ns_(begin_ns), pools_(pools), file_(std::move(file), most_bytes) {
+    : begin_ns_(begin_ns), process_(getpid()), pools_(pools), file_(std::move(file), most_bytes) {
   (void)file_.line("[");
   line_.clear();
-  line_ << R"({"ph":"M","pid":)" << static_cast<int>(getpid())
-        << R"(,"name":"process_name","args":{"name":)";
+  line_ << R"({"ph":"M","pid":)" << process_ << R"(,"name":"process_name","args":{"name":)";
   line_.quoted(std::string("weir: ") + program_invocation_short_name) << "}}";
   put();
 }
@@ -75,8 +72,8 @@ ChromeWriter::ChromeWriter(OwnFile file, uint64_t most_bytes, uint64_t begin_ns,
 
 Line &ChromeWriter::begin(const char *phase, uint64_t ns, uint32_t track, std::string_view name) {
   line_.clear();
-  line_ << R"({"ph":")" << std::string_view(phase) << R"(","pid":)" << static_cast<int>(getpid())
-        << R"(,"tid":)" << track << R"(,"ts":)";
+  line_ << R"({"ph":")" << std::string_view(phase) << R"(","pid":)" << process_ << R"(,"tid":)"
+        << track << R"(,"ts":)";
   line_.micros(since(ns)) << R"(,"name":)";
   return line_.quoted(name);
 }
@@ -166,8 +163,7 @@ void ChromeWriter::acquire(const notes::Acquire &note) {
     name_track(track, "thread ", std::to_string(note.thread), track);
   if (granted) {
     begin("B", note.begin_ns, track, name) << R"(,"cat":"lease","args":{"pool":)";
-    line_.quoted(names_[note.pool_id])
-        << R"(,"uses":)" << note.uses << R"(,"bytes":)" << note.all_bytes << "}}";
+    line_.quoted(names_[note.pool_id]) << R"(,"uses":)" << note.uses << "}}";
     put();
   }
   if (note.waits != 0 || !granted) {

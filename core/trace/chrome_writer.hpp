@@ -86,6 +86,7 @@ class ChromeWriter final : public Writer {
   uint64_t since(uint64_t ns) const noexcept { return ns > begin_ns_ ? ns - begin_ns_ : 0; }
 
   const uint64_t begin_ns_;
+  const int process_;
   Pools &pools_;
   BlockFile file_;
   Line line_;

@@ -15,7 +15,9 @@ namespace weir::trace {
 
 class Line {
  public:
-  static constexpr size_t capacity = 2048;
+  /// Of a block file's line. Two names at their longest, and what stands around them, always fit.
+  static constexpr size_t capacity = 4000;
+  static constexpr size_t longest_name = 600;  ///< as it is shown; before what JSON adds
 
   void clear() noexcept {
     length_ = 0;
@@ -47,7 +49,7 @@ class Line {
   }
   /// As a string of JSON, in quotes, shown as everywhere (base/name.hpp).
   Line &quoted(std::string_view name) noexcept {
-    std::array<char, 4 * most_name_bytes + 1> shown;
+    std::array<char, longest_name + 1> shown;
     const size_t length = show_name(name, shown.data(), shown.size());
     *this << "\"";
     for (const char each : std::string_view(shown.data(), length)) {

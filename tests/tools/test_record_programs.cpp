@@ -249,7 +249,13 @@ void two_streams_move_nearly_the_same_bytes(void **) {
   expect_close(5, [&](const std::string &path) {
     Program program(path, 2, WEIR_POOL_NO_BACKGROUND);
     ++seed;
+    // A timeline that comes and goes meanwhile changes nothing of the recording.
+    const Path beside(".json");
+    weir_trace_desc timeline = WEIR_TRACE_DESC_INIT;
+    timeline.path = beside.name().c_str();
+    good(weir_trace_start(program.context, &timeline));
     use_two_streams(program, seed, seed % 2);
+    good(weir_trace_stop(program.context, WEIR_TRACE_TIMELINE));
     program.end();
   });
 }

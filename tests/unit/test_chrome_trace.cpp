@@ -149,6 +149,57 @@ void leases_that_overlap_have_tracks_of_their_own(void **) {
   world.close();
 }
 
+/// It began while another had the stream's first track, and was granted when that was free.
+void one_that_waited_crosses_nothing(void **) {
+  const std::string path = fresh_path("waited.json");
+  World world({.device_pages = 4, .host_pages = 64});
+  ok(start(world, path));
+  const weir_buffer all = world.buffer(4 * page_bytes), other = world.buffer(size);
+  weir_lease lease = nullptr;
+  ok(world.acquire(all, WEIR_READ_WRITE, &lease));
+  std::atomic<weir_result> result{WEIR_NOT_READY};
+  std::thread waits([&] {
+    weir_use use = WEIR_USE(other, WEIR_READ_WRITE);
+    weir_acquire_options options = WEIR_ACQUIRE_OPTIONS_INIT;
+    options.timeout_ns = 60'000'000'000;
+    weir_lease mine = nullptr;
+    result = weir_acquire(world.pool, world.streams[0], &use, 1, &options, &mine);
+    if (result == WEIR_SUCCESS) result = weir_release(mine, world.streams[0]);
+  });
+  while (engine_of(world).tap.waits().now(Wait::room) == 0) std::this_thread::yield();
+  ok(weir_release(lease, world.streams[0]));
+  waits.join();
+  ok(result);
+  ok(weir_trace_stop(world.context, WEIR_TRACE_TIMELINE));
+  const TimelineFile file(path);
+  assert_int_equal(file.all("B", "lease").size(), 2);
+  assert_true(file.has("X", "room"));
+  world.close();
+}
+
+/// Whatever bytes they have, and however long they are.
+void names_never_break_a_line(void **) {
+  const std::string path = fresh_path("names.json");
+  World world({.device_pages = 8, .host_pages = 64});
+  ok(start(world, path));
+  const weir_buffer buffer = named(world, std::string(255, '"').c_str());
+  world.fill(buffer, size, 1);
+  for (const char byte : {'\\', '\x01', '\xff'}) {
+    weir_use use = WEIR_USE(buffer, WEIR_READ);
+    weir_acquire_options options = WEIR_ACQUIRE_OPTIONS_INIT;
+    const std::string operation(1023, byte);
+    options.operation = operation.c_str();
+    weir_lease lease = nullptr;
+    ok(weir_acquire(world.pool, world.streams[0], &use, 1, &options, &lease));
+    ok(weir_release(lease, world.streams[0]));
+  }
+  ok(weir_trace_stop(world.context, WEIR_TRACE_TIMELINE));
+  const TimelineFile file(path);
+  assert_int_equal(file.all("B", "lease").size(), 4);
+  assert_int_equal(file.all("E").size(), 4);
+  world.close();
+}
+
 void refusals_and_operations_are_named(void **) {
   const std::string path = fresh_path("refusals.json");
   World world({.device_pages = 4, .host_pages = 64});
@@ -205,6 +256,9 @@ void bad_wishes_are_refused(void **) {
   desc.path = "";
   assert_int_equal(weir_trace_start(world.context, &desc), WEIR_ERROR_INVALID_ARGUMENT);
   desc.path = path.c_str();
+  desc.kind = WEIR_TRACE_RECORDING;
+  assert_int_equal(weir_trace_start(world.context, &desc), WEIR_ERROR_BUSY);  // it has a pool
+  assert_int_equal(access(path.c_str(), F_OK), -1);
   desc.kind = 77;
   assert_int_equal(weir_trace_start(world.context, &desc), WEIR_ERROR_INVALID_ARGUMENT);
   assert_non_null(std::strstr(weir_last_error(), "77"));
@@ -391,6 +445,8 @@ int main() {
       cmocka_unit_test(tiers_and_neighbours_have_rows),
       cmocka_unit_test(two_devices_exchange_pages),
       cmocka_unit_test(leases_that_overlap_have_tracks_of_their_own),
+      cmocka_unit_test(one_that_waited_crosses_nothing),
+      cmocka_unit_test(names_never_break_a_line),
       cmocka_unit_test(refusals_and_operations_are_named),
       cmocka_unit_test(pools_that_come_and_go_are_in_it),
       cmocka_unit_test(bad_wishes_are_refused),
