@@ -96,6 +96,10 @@ void tiers_and_neighbours_have_rows(void **) {
   for (uint32_t i = 0; i < 8; ++i) buffers.push_back(world.buffer(size));
   use_up(world, buffers);
   for (uint32_t i = 0; i < 8; ++i) world.check_read(buffers[i], size, 1 + i);
+  // What is cold goes past HOST.
+  world.fill(buffers[0], size, 1);
+  ok(weir_advise(world.pool, buffers[0], 0, WEIR_WHOLE, WEIR_ADVISE_COLD));
+  for (uint32_t i = 1; i < 8; ++i) world.fill(buffers[i], size, 1 + i);
   const weir_pool_stats stats = world.stats();
   ok(weir_trace_stop(world.context, WEIR_TRACE_TIMELINE));
   const TimelineFile file(path);
@@ -107,6 +111,8 @@ void tiers_and_neighbours_have_rows(void **) {
     for (const char *to : {"compressed", "storage"})
       sunk += file.moved(std::string(from) + " \u2192 " + to);
   assert_true(stats.lifted_bytes > 0 && stats.sunk_bytes > 0);
+  assert_true(file.moved("device 0 \u2192 compressed") + file.moved("device 0 \u2192 storage") >=
+              size);
   assert_int_equal(up, stats.lifted_bytes);
   assert_int_equal(sunk, stats.sunk_bytes);
   world.close();
