@@ -4,6 +4,7 @@
 // names the file. A trace that is made must be one that is read without a word; a pickle that is written must be one that is read, with blocks that
 // fill their segments. The same files for the same seed.
 
+#include "tests/fuzz/fuzz_options.hpp"
 #include "tests/tools/trace_files.hpp"
 
 #include "tools/weir/import/import_trace.hpp"
@@ -284,27 +285,9 @@ class Mutator {
 }  // namespace
 
 int main(int argc, char **argv) {
-  double seconds = 20;
-  uint64_t seed = std::random_device{}();
-  long runs = 0, steps = 400;
-  for (int i = 1; i + 1 < argc; i += 2) {
-    const std::string name = argv[i];
-    if (name == "--seconds") {
-      seconds = std::atof(argv[i + 1]);
-    } else if (name == "--seed") {
-      seed = std::strtoull(argv[i + 1], nullptr, 10);
-    } else if (name == "--runs") {
-      runs = std::atol(argv[i + 1]);
-    } else if (name == "--steps") {
-      steps = std::atol(argv[i + 1]);
-    } else {
-      std::fprintf(stderr, "usage: fuzz_import [--seconds S] [--seed N] [--runs R] [--steps K]\n");
-      return 2;
-    }
-  }
-  // Flushed, so that what ends the program leaves the seed behind.
-  std::printf("fuzz_import: seed %llu\n", static_cast<unsigned long long>(seed));
-  std::fflush(stdout);
+  weir::test::FuzzOptions options;
+  if (!options.read(argc, argv, "fuzz_import")) return 2;
+  const auto [seconds, seed, runs, steps] = options;
   std::vector<std::string> pickles = {valid_pickle()};
   if (const char *source = std::getenv("WEIR_SOURCE_DIR"))
     for (const char *name : {"training", "two_devices_cut", "older"})

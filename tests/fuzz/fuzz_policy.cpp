@@ -4,6 +4,7 @@
 // SUCCESS, CORRUPT or NOT_SUPPORTED; what is taken is loaded, a program runs after it, and whatever is foreseen then is of parts that
 // live. The same programs for the same seed.
 
+#include "tests/fuzz/fuzz_options.hpp"
 #include "tests/unit/coded_block.hpp"
 #include "tests/unit/saved_programs.hpp"
 
@@ -164,27 +165,9 @@ class Mutator {
 }  // namespace
 
 int main(int argc, char **argv) {
-  double seconds = 20;
-  uint64_t seed = std::random_device{}();
-  long runs = 0, steps = 400;
-  for (int i = 1; i < argc; ++i) {
-    const std::string name = argv[i];
-    if (i + 1 < argc && name == "--seconds") {
-      seconds = std::atof(argv[++i]);
-    } else if (i + 1 < argc && name == "--seed") {
-      seed = std::strtoull(argv[++i], nullptr, 10);
-    } else if (i + 1 < argc && name == "--runs") {
-      runs = std::atol(argv[++i]);
-    } else if (i + 1 < argc && name == "--steps") {
-      steps = std::atol(argv[++i]);
-    } else {
-      std::fprintf(stderr, "usage: fuzz_policy [--seconds S] [--seed N] [--runs R] [--steps K]\n");
-      return 2;
-    }
-  }
-  // Flushed, so that what ends the program leaves the seed behind.
-  std::printf("fuzz_policy: seed %llu\n", static_cast<unsigned long long>(seed));
-  std::fflush(stdout);
+  weir::test::FuzzOptions options;
+  if (!options.read(argc, argv, "fuzz_policy")) return 2;
+  const auto [seconds, seed, runs, steps] = options;
   const std::vector<Bytes> valid = {weir::test::small_blob(1, 1), weir::test::small_blob(2, 3),
                                     weir::test::small_blob(4, 6)};
   Loading loading;

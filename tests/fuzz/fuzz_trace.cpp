@@ -4,6 +4,7 @@
 // that names the file; a program is then taken for operations, whose blocks and ranges must be right, and small ones are replayed:
 // what they read must be what they wrote, or a call is refused. The same traces for the same seed.
 
+#include "tests/fuzz/fuzz_options.hpp"
 #include "tests/tools/trace_files.hpp"
 
 #include "tools/weir/plan.hpp"
@@ -236,27 +237,9 @@ class Mutator {
 }  // namespace
 
 int main(int argc, char **argv) {
-  double seconds = 20;
-  uint64_t seed = std::random_device{}();
-  long runs = 0, steps = 400;
-  for (int i = 1; i + 1 < argc; i += 2) {
-    const std::string name = argv[i];
-    if (name == "--seconds") {
-      seconds = std::atof(argv[i + 1]);
-    } else if (name == "--seed") {
-      seed = std::strtoull(argv[i + 1], nullptr, 10);
-    } else if (name == "--runs") {
-      runs = std::atol(argv[i + 1]);
-    } else if (name == "--steps") {
-      steps = std::atol(argv[i + 1]);
-    } else {
-      std::fprintf(stderr, "usage: fuzz_trace [--seconds S] [--seed N] [--runs R] [--steps K]\n");
-      return 2;
-    }
-  }
-  // Flushed, so that what ends the program leaves the seed behind.
-  std::printf("fuzz_trace: seed %llu\n", static_cast<unsigned long long>(seed));
-  std::fflush(stdout);
+  weir::test::FuzzOptions options;
+  if (!options.read(argc, argv, "fuzz_trace")) return 2;
+  const auto [seconds, seed, runs, steps] = options;
   const std::vector<std::string> valid = valid_traces();
   Taking taking;
   const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
