@@ -18,20 +18,12 @@ func TestTracesStartAndStop(t *testing.T) {
 	_, err = w.context.StartTrace(TraceOptions{Path: path + "2"})
 	expect(t, err, ErrBusy)
 	w.fill(w.buffer(2), 1)
-	recording, err := w.context.StartTrace(TraceOptions{Kind: TraceRecording, Path: path + ".vmt"})
-	ok(t, err)
 	ok(t, trace.Stop())
 	ok(t, trace.Stop())
-	ok(t, recording.Stop())
 	text, err := os.ReadFile(path)
 	ok(t, err)
 	if !json.Valid(text) {
 		t.Fatalf("the trace is no JSON: %s", text)
-	}
-	recorded, err := os.ReadFile(path + ".vmt")
-	ok(t, err)
-	if !strings.HasPrefix(string(recorded), "#vmt 2") {
-		t.Fatalf("no recording: %s", recorded)
 	}
 	_, err = w.context.StartTrace(TraceOptions{Path: path})
 	expect(t, err, ErrIO)
@@ -39,6 +31,26 @@ func TestTracesStartAndStop(t *testing.T) {
 	expect(t, err, ErrInvalidArgument)
 	_, err = w.context.StartTrace(TraceOptions{Path: path + "2", MaxBytes: 1})
 	expect(t, err, ErrInvalidArgument)
+}
+
+func TestARecordingBeginsBeforeTheFirstPool(t *testing.T) {
+	c, err := NewContext(&ContextOptions{Options: smallHost, NoSearch: true})
+	ok(t, err)
+	options := TraceOptions{Kind: TraceRecording, Path: filepath.Join(t.TempDir(), "calls.vmt")}
+	recording, err := c.StartTrace(options)
+	ok(t, err)
+	pool, err := c.NewPool(PoolOptions{Devices: []PoolDevice{{Device(0), 4 * page}}, HostBudget: 16 * page})
+	ok(t, err)
+	ok(t, recording.Stop())
+	recorded, err := os.ReadFile(options.Path)
+	ok(t, err)
+	if !strings.HasPrefix(string(recorded), "#vmt 2") {
+		t.Errorf("no recording: %s", recorded)
+	}
+	_, err = c.StartTrace(options)
+	expect(t, err, ErrBusy)
+	ok(t, pool.Close())
+	ok(t, c.Close())
 }
 
 func TestATraceEndsWithItsContext(t *testing.T) {

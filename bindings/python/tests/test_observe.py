@@ -34,9 +34,15 @@ def test_a_trace_stops_with_its_block(
     with pytest.raises(RuntimeError), context.trace(tmp_path / "second.json", max_bytes="1M"):
         raise RuntimeError
     context.trace(tmp_path / "third.json").stop()
-    with context.trace(tmp_path / "calls.vmt", kind="recording"):
-        use(pool, stream)
-    assert (tmp_path / "calls.vmt").read_text().startswith("#vmt 2")
+
+
+def test_a_recording_begins_before_the_first_pool(context: weir.Context, tmp_path: pathlib.Path) -> None:
+    recording = context.trace(tmp_path / "calls.vmt", kind="recording")
+    with weir.Pool(context, {0: 4 * PAGE}, host_budget=32 * PAGE):
+        recording.stop()
+        assert (tmp_path / "calls.vmt").read_text().startswith("#vmt 2")
+        with pytest.raises(weir.Busy):
+            context.trace(tmp_path / "late.vmt", kind="recording")
 
 
 def test_a_trace_ends_with_its_context(tmp_path: pathlib.Path) -> None:

@@ -4294,8 +4294,8 @@ a buffer destroyed meanwhile is skipped. Appends unless WEIR_ANNOUNCE_REPLACE; c
 time: Chrome trace format (JSON), for ui.perfetto.dev or chrome://tracing*/
 pub const WEIR_TRACE_TIMELINE: _bindgen_ty_28 = 0;
 /**the calls that the program makes, with which it can be replayed: a trace .vmt of version 2
-(docs/trace-format.md), compressed by zstd where the path ends in ".zst". Begin it before the first pool is
-made: of what is there already it has less (no holds, clients or leases)*/
+(docs/trace-format.md), compressed by zstd where the path ends in ".zst". It begins before the
+context's first pool is made*/
 pub const WEIR_TRACE_RECORDING: _bindgen_ty_28 = 1;
 /// What a trace is.
 pub type _bindgen_ty_28 = ::core::ffi::c_uint;
@@ -4354,7 +4354,7 @@ finds a ring full is lost, and counted in the file. Where the file can't be writ
 WARNING; nothing else changes for the program. The file can be read at any moment, also after the process was killed.
 The environment variables WEIR_TRACE=PATH (a timeline) and WEIR_RECORD=PATH (a recording) start one with the context, whose path gets a
 number where there is such a file, and WEIR_TRACE_BYTES is its max_bytes; they are ignored under secure execution. Any thread. Errors: INVALID_ARGUMENT, BUSY (one of that
-kind runs), IO (the file can't be made), OUT_OF_HOST_MEMORY.*/
+kind runs; a recording, and the context has pools), IO (the file can't be made), OUT_OF_HOST_MEMORY.*/
     pub fn weir_trace_start(
         context: weir_context,
         desc: *const weir_trace_desc,

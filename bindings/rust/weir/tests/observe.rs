@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{site, Site, PAGE};
+use common::{machine, pool_of, site, Site, PAGE};
 use weir::*;
 
 struct Files(std::path::PathBuf);
@@ -36,11 +36,7 @@ fn a_trace_stops_with_its_guard() {
     drop(pool.acquire(&stream, [Use::discard_write(&buffer)]).unwrap());
     drop(first);
     let second = context.trace(&TraceOptions::new(&files.path("2.json")).max_bytes(1 << 20)).unwrap();
-    let recording = TraceOptions::new(&files.path("1.vmt")).kind(TraceKind::Recording);
-    let recording = context.trace(&recording).unwrap();
     second.stop().unwrap();
-    drop(recording);
-    assert!(std::fs::read_to_string(files.path("1.vmt")).unwrap().starts_with("#vmt 2"));
     for name in ["1.json", "2.json"] {
         let text = std::fs::read_to_string(files.path(name)).unwrap();
         assert!(text.trim_end().ends_with(']') || text.trim_end().ends_with('}'), "{text}");
@@ -51,6 +47,21 @@ fn a_trace_stops_with_its_guard() {
     assert!(matches!(small, Err(Error::InvalidArgument(_))), "{small:?}");
     let nul = context.trace(&TraceOptions::new("a\0b"));
     assert!(matches!(nul, Err(Error::InvalidArgument(_))), "{nul:?}");
+}
+
+#[test]
+fn a_recording_begins_before_the_first_pool() {
+    let files = Files::new("recording");
+    let options = TraceOptions::new(&files.path("1.vmt")).kind(TraceKind::Recording);
+    let context = machine(1);
+    let recording = context.trace(&options).unwrap();
+    let pool = pool_of(&context, 4);
+    drop(pool.buffer(PAGE).unwrap());
+    recording.stop().unwrap();
+    let text = std::fs::read_to_string(files.path("1.vmt")).unwrap();
+    assert!(text.starts_with("#vmt 2"), "{text}");
+    let late = context.trace(&options);
+    assert!(matches!(late, Err(Error::Busy(_))), "{late:?}");
 }
 
 #[test]
