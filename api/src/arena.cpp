@@ -13,13 +13,11 @@
 
 #include <weir/arena.h>
 
-#include <algorithm>
 #include <bit>
-#include <charconv>
 #include <cinttypes>
+#include <cstdio>
 #include <memory>
 #include <new>
-#include <string_view>
 
 struct weir_arena_s {
   weir_arena_s(uint64_t size, uint64_t quantum_)
@@ -64,26 +62,22 @@ Arena::Node find(const Arena &ranges, weir_arena_allocation allocation) {
   return Arena::none;
 }
 
-/// What fail() does, without printf, which would cost several times the search.
+/// What a request was refused for.
+struct NoRange {
+  uint64_t size, alignment, largest;
+  int print(char *text, size_t capacity) const noexcept {
+    return std::snprintf(text, capacity,
+                         "no free range of %" PRIu64 " units at alignment %" PRIu64
+                         "; the largest has %" PRIu64,
+                         size, alignment, largest);
+  }
+};
+
 weir_result refuse(uint64_t size, uint64_t alignment, const Arena &ranges) {
-  weir::LastError &error = weir::new_error();
-  error.result = WEIR_ERROR_OVER_BUDGET;
-  error.detail = {};
-  error.detail.asked = size;
-  error.detail.available = ranges.large_free();
-  char *out = error.text;
-  const auto text = [&out](std::string_view part) {
-    out = std::copy(part.begin(), part.end(), out);
-  };
-  const auto number = [&out](uint64_t value) { out = std::to_chars(out, out + 20, value).ptr; };
-  text("no free range of ");
-  number(size);
-  text(" units at alignment ");
-  number(alignment);
-  text("; the largest has ");
-  number(error.detail.available);
-  *out = '\0';
-  return WEIR_ERROR_OVER_BUDGET;
+  const uint64_t largest = ranges.large_free();
+  return weir::fail_later(WEIR_ERROR_OVER_BUDGET, {.asked = size, .available = largest},
+                          NoRange{size, alignment, largest})
+      .code();
 }
 
 Status check(const weir_arena_desc &desc) {

@@ -30,7 +30,7 @@ std::string report_on(const LastError &error) {
 }  // namespace
 
 weir_result failed(weir_pool pool, weir_result result) noexcept {
-  if (last_error().result != result) (void)fail(result, "%s", weir_result_string(result));
+  if (unread_error().result != result) (void)fail(result, "%s", weir_result_string(result));
   auto *const object = reinterpret_cast<pool::Pool *>(pool);
   if (object != nullptr && is_refusal(result) && object->alive()) object->note_refusal(result);
   return result;

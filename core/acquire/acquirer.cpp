@@ -10,6 +10,7 @@
 #include "core/acquire/host_leases.hpp"
 #include "core/acquire/layouts.hpp"
 #include "core/acquire/ready_uses.hpp"
+#include "core/acquire/refused.hpp"
 #include "core/acquire/remote_uses.hpp"
 #include "core/acquire/slabs.hpp"
 #include "core/base/amount.hpp"
@@ -243,9 +244,9 @@ Status Acquirer::wait_for_leases(Releasable &lock, Drive &drive, move::Plan &stu
   if (drive.options.timeout_ns == 0) {
     env_.events.tell(What::would_block);
     const ErrorDetail detail = refusal(stuck, Cause::leases);
-    return fail(
-        WEIR_ERROR_WOULD_BLOCK, detail, "%s of device %u are short until other leases are released",
-        Amount(detail.asked - std::min(detail.asked, detail.available)).c_str(), device.device.id);
+    return fail_later(
+        WEIR_ERROR_WOULD_BLOCK, detail,
+        refused::Short{detail.asked - std::min(detail.asked, detail.available), device.device.id});
   }
   lease_.admission.begin_wait(drive.ticket);
   env_.sync.changed.notify_all();  // who queued behind may have to answer WOULD_BLOCK now

@@ -4,6 +4,8 @@
 
 #include "core/acquire/claims.hpp"
 
+#include "core/acquire/refused.hpp"
+
 #include <algorithm>
 #include <utility>
 
@@ -54,22 +56,20 @@ Status Claims::check_conflicts(move::Plan &plan) {
 
 Status Claims::fail_held(const move::PlanItem &item) noexcept {
   env_.events.tell(What::conflict);
-  return fail(
+  return fail_later(
       WEIR_ERROR_LEASE_CONFLICT,
       {.use_index = item.use, .cause = Cause::hold, .buffer = page_.buffers.handle(item.buffer)},
-      "uses[%u]%s: a hold on the buffer forbids %s", item.use,
-      page_.buffers.quoted(item.buffer).c_str(), item.writes() ? "writing here" : "reading");
+      refused::Held{page_.buffers.quoted(item.buffer), item.use, item.writes()});
 }
 
 Status Claims::fail_leased(const move::PlanItem &item,
                            const lease::LeaseTable::Conflict &other) noexcept {
   env_.events.tell(What::conflict);
-  return fail(
+  return fail_later(
       WEIR_ERROR_LEASE_CONFLICT,
       {.use_index = item.use, .cause = Cause::lease, .buffer = page_.buffers.handle(item.buffer)},
-      "uses[%u]%s: an unreleased lease to %s bytes %llu..%llu forbids %s %llu..%llu", item.use,
-      page_.buffers.quoted(item.buffer).c_str(), other.writes ? "write" : "read", llu(other.begin),
-      llu(other.end), item.writes() ? "writing" : "reading", llu(item.begin), llu(item.end));
+      refused::Leased{page_.buffers.quoted(item.buffer), other, item.begin, item.end, item.use,
+                      item.writes()});
 }
 
 bool Claims::scan_pages(move::Plan &plan) {

@@ -4,10 +4,9 @@
 
 #include "core/acquire/gatherer.hpp"
 
-#include "core/base/amount.hpp"
-
 #include "core/acquire/claims.hpp"
 #include "core/acquire/early_fill.hpp"
+#include "core/acquire/refused.hpp"
 #include "core/acquire/remote_uses.hpp"
 #include "core/move/evictor.hpp"
 #include "core/move/filler.hpp"
@@ -38,12 +37,10 @@ Status Gatherer::check_budget(move::Plan &plan) {
     const Cause cause = lowered                        ? Cause::device_lowered
                         : plan.need.set_bytes > budget ? Cause::device_budget
                                                        : Cause::device_held;
-    return fail(lowered ? WEIR_ERROR_DEVICE_OOM : WEIR_ERROR_OVER_BUDGET,
-                over_budget(plan.need.set_bytes, available, cause),
-                "the set needs %s of device %u in whole pages; its budget is %s, of which %s are "
-                "held: short of %s",
-                Amount(plan.need.set_bytes).c_str(), device.device.id, Amount(budget).c_str(),
-                Amount(held).c_str(), Amount(plan.need.set_bytes - available).c_str());
+    return fail_later(
+        lowered ? WEIR_ERROR_DEVICE_OOM : WEIR_ERROR_OVER_BUDGET,
+        over_budget(plan.need.set_bytes, available, cause),
+        refused::OverBudget{plan.need.set_bytes, budget, held, available, device.device.id});
   }
   // Quotas: what the set holds of each client at once.
   for (uint32_t client = 0; client < page_.accounts.clients(); ++client) {
@@ -54,11 +51,9 @@ Status Gatherer::check_budget(move::Plan &plan) {
       if (page.region->owner.client == client) of_client += page.charged;
     }
     if (of_client <= quota) continue;
-    return fail(
+    return fail_later(
         WEIR_ERROR_OVER_BUDGET, over_budget(of_client, quota, Cause::device_quota, client),
-        "client%s: the set needs %s of device %u in whole pages, its quota is %s: short of %s",
-        page_.accounts.quoted(client).c_str(), Amount(of_client).c_str(), device.device.id,
-        Amount(quota).c_str(), Amount(of_client - quota).c_str());
+        refused::OverQuota{page_.accounts.quoted(client), of_client, quota, device.device.id});
   }
   return {};
 }

@@ -17,22 +17,49 @@ namespace {
 thread_local constinit LastError error;
 thread_local constinit KeepError::Kept *innermost = nullptr;
 
-void record(weir_result code, const ErrorDetail &detail, const char *format,
-            va_list args) noexcept {
+/// Cut between characters.
+void cut(char *text, size_t capacity, int length) noexcept {
+  if (length >= static_cast<int>(capacity)) text[kept_name(text, capacity - 2).size()] = '\0';
+}
+
+LastError &begin(weir_result code, const ErrorDetail &detail) noexcept {
   LastError &failure = new_error();
   failure.result = code;
   failure.detail = detail;
   failure.pool = 0;
-  char text[sizeof failure.text];  // the arguments may point into the old text
-  const int length = std::vsnprintf(text, sizeof text, format, args);
-  // Cut between characters.
-  if (length >= static_cast<int>(sizeof text)) text[kept_name(text, sizeof text - 2).size()] = '\0';
+  return failure;
+}
+
+void record(weir_result code, const ErrorDetail &detail, const char *format,
+            va_list args) noexcept {
+  char text[sizeof LastError::text];  // the arguments may point into the old text
+  cut(text, sizeof text, std::vsnprintf(text, sizeof text, format, args));
+  LastError &failure = begin(code, detail);
+  failure.print = nullptr;
   __builtin_memcpy(failure.text, text, sizeof text);
 }
 
 }  // namespace
 
-const LastError &last_error() noexcept { return error; }
+Status keep_failure(weir_result code, const ErrorDetail &detail, const void *told, size_t bytes,
+                    int (*print)(const void *, char *, size_t)) noexcept {
+  LastError &failure = begin(code, detail);
+  failure.print = print;
+  __builtin_memcpy(failure.text, told, bytes);
+  return Status(code);
+}
+
+const LastError &last_error() noexcept {
+  if (error.print != nullptr) {
+    alignas(8) char told[sizeof error.text];
+    __builtin_memcpy(told, error.text, sizeof told);
+    cut(error.text, sizeof error.text, error.print(told, error.text, sizeof error.text));
+    error.print = nullptr;
+  }
+  return error;
+}
+
+const LastError &unread_error() noexcept { return error; }
 
 /// Of nested ones the innermost alone has something to keep: what the outer ones keep is unchanged when it has ended.
 LastError &new_error() noexcept {

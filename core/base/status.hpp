@@ -4,7 +4,8 @@
 //
 // A Status carries only the code, so that it is returned in a register; the sentence and the numbers are kept per thread by fail(),
 // because the C ABI reports them that way. Success never touches the thread's error, so the hit path stays free of it.
-// Nothing here allocates: a failure must be reportable when memory is gone.
+// Nothing here allocates: a failure must be reportable when memory is gone. A refusal that a program may meet thousands of times a
+// second keeps what its sentence says, by fail_later(); the sentence is printed when it is asked for.
 //
 // Of the failures of a call the last one is reported. Whoever cleans up after a failure, or tries what may fail without being anybody's
 // error, says so by a KeepError around it. That rather than a number in each Status and a few latest records: a clean-up may fail
@@ -14,7 +15,9 @@
 
 #include <weir/types.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 namespace weir {
 
@@ -80,11 +83,34 @@ struct LastError {
   weir_result result = WEIR_SUCCESS;
   ErrorDetail detail;
   uint64_t pool = 0;  ///< the number of the pool that has refused (Pool::serial); 0: none has
-  char text[512] = {};
+  /// NULL: `text` is the sentence. Else it is what the sentence says, and this prints that as snprintf would, and returns the same.
+  int (*print)(const void *told, char *text, size_t capacity) = nullptr;
+  alignas(8) char text[512] = {};
 };
+/// With its sentence, which is printed now if it was not yet.
 const LastError &last_error() noexcept;
+/// As fail() left it: the sentence may not be printed yet.
+const LastError &unread_error() noexcept;
 /// The same, for a failure that is about to be written into it.
 LastError &new_error() noexcept;
+
+/// Records what a sentence says, as so many bytes.
+Status keep_failure(weir_result code, const ErrorDetail &detail, const void *told, size_t bytes,
+                    int (*print)(const void *, char *, size_t)) noexcept;
+
+/// fail() for what a program may meet often and not read: `told` is kept, and told.print(text, capacity) makes the sentence of it, as
+/// snprintf would. It refers to nothing, because it may be printed at any time later.
+template <class Told>
+Status fail_later(weir_result code, const ErrorDetail &detail, const Told &told) noexcept {
+  // The last byte stays 0: who reads an older sentence in spite of its page ends in the buffer.
+  static_assert(std::is_trivially_copyable_v<Told> && sizeof(Told) < sizeof LastError::text);
+  static_assert(alignof(Told) <= 8);
+  return keep_failure(code, detail, &told, sizeof told,
+                      [](const void *from, char *text, size_t capacity) {
+                        return static_cast<const Told *>(from)->print(text, capacity);
+                      });
+}
+
 /// The status; a failure is told to be about that use of a set.
 inline Status of_use(uint64_t use, Status status) noexcept {
   if (!status) new_error().detail.use_index = use;
@@ -115,7 +141,7 @@ class HandedOver {
   /// By the thread that called.
   void put(Status status) noexcept {
     status_ = status;
-    if (!status) error_ = last_error();
+    if (!status) error_ = unread_error();
   }
   /// By the other: it is its own from now on.
   Status take() const noexcept {

@@ -6,7 +6,9 @@
 #include "core/base/status.hpp"
 #include "tests/support/cmocka.hpp"
 
+#include <cstdio>
 #include <string>
+#include <string_view>
 #include <thread>
 
 namespace {
@@ -113,6 +115,75 @@ void a_failure_may_tell_of_the_one_before(void **) {
   assert_string_equal(last_error().text, "after: asked for 14");
 }
 
+int printed = 0;
+
+struct Asked {
+  uint64_t bytes;
+  int print(char *text, size_t capacity) const {
+    ++printed;
+    return std::snprintf(text, capacity, "asked for %llu", weir::llu(bytes));
+  }
+};
+
+Status fail_later_with(weir_result code, uint64_t asked) {
+  ErrorDetail detail;
+  detail.asked = asked;
+  return weir::fail_later(code, detail, Asked{asked});
+}
+
+/// Failures that nobody reads print nothing, and each is told as it was, however often it is asked for.
+void a_sentence_is_printed_when_it_is_asked_for(void **) {
+  printed = 0;
+  for (uint64_t i = 0; i < 10; ++i) (void)fail_later_with(WEIR_ERROR_OVER_BUDGET, i);
+  (void)of_use(3, Status(WEIR_ERROR_OVER_BUDGET));
+  assert_int_equal(weir::unread_error().result, WEIR_ERROR_OVER_BUDGET);
+  assert_int_equal(printed, 0);
+  is_about(WEIR_ERROR_OVER_BUDGET, 9);
+  assert_int_equal(last_error().detail.use_index, 3);
+  assert_int_equal(printed, 1);
+  (void)fail_with(WEIR_ERROR_BUSY, 20);
+  is_about(WEIR_ERROR_BUSY, 20);
+  assert_int_equal(printed, 1);
+}
+
+void what_is_not_printed_yet_is_kept_and_goes_to_another_thread(void **) {
+  printed = 0;
+  HandedOver failed;
+  std::thread([&] {
+    failed.put(fail_later_with(WEIR_ERROR_WOULD_BLOCK, 21));
+    (void)fail_later_with(WEIR_ERROR_IO, 22);
+  }).join();
+  (void)fail_later_with(WEIR_ERROR_BUSY, 23);
+  {
+    const KeepError keep;
+    assert_int_equal(failed.take().code(), WEIR_ERROR_WOULD_BLOCK);
+    is_about(WEIR_ERROR_WOULD_BLOCK, 21);
+    (void)fail_with(WEIR_ERROR_IO, 24);
+  }
+  assert_int_equal(printed, 1);
+  is_about(WEIR_ERROR_BUSY, 23);
+  assert_int_equal(printed, 2);
+}
+
+struct Endless {
+  int print(char *text, size_t capacity) const {
+    return std::snprintf(text, capacity, "%s", std::string(250, 'x').append(200, '.').c_str()) +
+           std::snprintf(text + 450, capacity - 450, "%s", umlauts().c_str());
+  }
+  static std::string umlauts() {
+    std::string text;
+    for (int i = 0; i < 100; ++i) text += "\xC3\xBC";
+    return text;
+  }
+};
+
+void a_long_sentence_is_cut_between_characters(void **) {
+  (void)weir::fail_later(WEIR_ERROR_BUSY, {}, Endless{});
+  const std::string_view text = last_error().text;
+  assert_int_equal(text.size(), 510);
+  assert_true(text.ends_with("\xC3\xBC"));
+}
+
 }  // namespace
 
 int main() {
@@ -122,6 +193,9 @@ int main() {
       cmocka_unit_test(the_use_of_a_failure_is_part_of_it),
       cmocka_unit_test(an_error_goes_to_another_thread),
       cmocka_unit_test(a_failure_may_tell_of_the_one_before),
+      cmocka_unit_test(a_sentence_is_printed_when_it_is_asked_for),
+      cmocka_unit_test(what_is_not_printed_yet_is_kept_and_goes_to_another_thread),
+      cmocka_unit_test(a_long_sentence_is_cut_between_characters),
   };
   return cmocka_run_group_tests(tests, nullptr, nullptr);
 }
