@@ -84,6 +84,46 @@ void held_memory(void **) {
   world.close();
 }
 
+/// Two pools, whose budgets are more than the device has together: the second finds less than its own.
+void a_device_that_others_have(void **) {
+  World world({.options = "host.memory=128K;host.granule=16K;host.granule_large=0;topology.cache=0",
+               .device_pages = 8});
+  weir_pool_device device{};
+  device.budget = 8 * page_bytes;
+  weir_pool_desc desc = WEIR_POOL_DESC_INIT;
+  desc.devices = &device;
+  desc.device_count = 1;
+  desc.host_budget = 16 * page_bytes;
+  weir_pool other = nullptr;
+  ok(weir_pool_create(world.context, &desc, &other));
+  weir_buffer mine = buffer(world, "mine", 6);
+  world.fill(mine, 6 * page_bytes, 1);
+  weir_buffer_desc large = WEIR_BUFFER_DESC_INIT;
+  large.size = 6 * page_bytes;
+  weir_buffer wanted = nullptr;
+  ok(weir_buffer_create(other, &large, &wanted));
+  weir_use use = WEIR_USE(wanted, WEIR_READ);
+  weir_lease lease = nullptr;
+  expect_result(WEIR_ERROR_DEVICE_OOM,
+                weir_acquire(other, world.streams[0], &use, 1, nullptr, &lease));
+  expect_report({"the set needs", amount(6).c_str(), "had less memory than weir_pool_device.budget",
+                 "make a new pool"});
+  ok(weir_buffer_destroy(other, wanted));
+  ok(weir_pool_destroy(other));
+  // As it says: what others had is given back, and a new pool made.
+  ok(weir_buffer_destroy(world.pool, mine));
+  ok(weir_pool_trim(world.pool, 0, WEIR_TRIM_EMERGENCY, WEIR_WHOLE, nullptr));
+  ok(weir_pool_create(world.context, &desc, &other));
+  ok(weir_buffer_create(other, &large, &wanted));
+  use = WEIR_USE(wanted, WEIR_READ);
+  ok(weir_acquire(other, world.streams[0], &use, 1, nullptr, &lease));
+  ok(weir_release(lease, world.streams[0]));
+  ok(weir_stream_synchronize(world.streams[0]));
+  ok(weir_buffer_destroy(other, wanted));
+  ok(weir_pool_destroy(other));
+  world.close();
+}
+
 void a_clients_quota(void **) {
   for (const uint64_t quota : {2, 3}) {
     World world({.device_pages = 8});
@@ -531,6 +571,7 @@ int main() {
   const CMUnitTest tests[] = {
       cmocka_unit_test(a_budget_that_is_too_small),
       cmocka_unit_test(held_memory),
+      cmocka_unit_test(a_device_that_others_have),
       cmocka_unit_test(a_clients_quota),
       cmocka_unit_test(host_is_full),
       cmocka_unit_test(a_clients_quota_of_host),
