@@ -4,12 +4,12 @@
 // program may be refused thousands of times a second and look at the code alone.
 #pragma once
 
-#include "core/base/amount.hpp"
 #include "core/base/name.hpp"
 #include "core/base/status.hpp"
 #include "core/lease/lease_table.hpp"
 
-#include <cstdio>
+#include <cstddef>
+#include <cstdint>
 
 namespace weir::acquire::refused {
 
@@ -17,14 +17,7 @@ namespace weir::acquire::refused {
 struct OverBudget {
   uint64_t asked, budget, held, available;
   weir_device device;
-  int print(char *text, size_t capacity) const noexcept {
-    return std::snprintf(
-        text, capacity,
-        "the set needs %s of device %u in whole pages; its budget is %s, of which %s are held: "
-        "short of %s",
-        Amount(asked).c_str(), device, Amount(budget).c_str(), Amount(held).c_str(),
-        Amount(asked - available).c_str());
-  }
+  int print(char *text, size_t capacity) const noexcept;
 };
 
 /// ... than one of its clients may have there.
@@ -32,24 +25,14 @@ struct OverQuota {
   QuotedName client;
   uint64_t asked, quota;
   weir_device device;
-  int print(char *text, size_t capacity) const noexcept {
-    return std::snprintf(
-        text, capacity,
-        "client%s: the set needs %s of device %u in whole pages, its quota is %s: short of %s",
-        client.c_str(), Amount(asked).c_str(), device, Amount(quota).c_str(),
-        Amount(asked - quota).c_str());
-  }
+  int print(char *text, size_t capacity) const noexcept;
 };
 
 /// The room is leased.
 struct Short {
   uint64_t bytes;
   weir_device device;
-  int print(char *text, size_t capacity) const noexcept {
-    return std::snprintf(text, capacity,
-                         "%s of device %u are short until other leases are released",
-                         Amount(bytes).c_str(), device);
-  }
+  int print(char *text, size_t capacity) const noexcept;
 };
 
 /// A hold is in the way.
@@ -57,10 +40,7 @@ struct Held {
   QuotedName buffer;
   uint32_t use;
   bool writes;
-  int print(char *text, size_t capacity) const noexcept {
-    return std::snprintf(text, capacity, "uses[%u]%s: a hold on the buffer forbids %s", use,
-                         buffer.c_str(), writes ? "writing here" : "reading");
-  }
+  int print(char *text, size_t capacity) const noexcept;
 };
 
 /// Another lease is.
@@ -70,13 +50,7 @@ struct Leased {
   uint64_t begin, end;  ///< of the bytes that were asked for
   uint32_t use;
   bool writes;
-  int print(char *text, size_t capacity) const noexcept {
-    return std::snprintf(
-        text, capacity,
-        "uses[%u]%s: an unreleased lease to %s bytes %llu..%llu forbids %s %llu..%llu", use,
-        buffer.c_str(), other.writes ? "write" : "read", llu(other.begin), llu(other.end),
-        writes ? "writing" : "reading", llu(begin), llu(end));
-  }
+  int print(char *text, size_t capacity) const noexcept;
 };
 
 }  // namespace weir::acquire::refused
