@@ -9,6 +9,7 @@
 #include "core/base/stacks.hpp"
 #include "core/live/page.hpp"
 #include "core/pool/meter.hpp"
+#include "core/pool/natives.hpp"
 #include "core/pool/tracer.hpp"
 #include "core/tier/storage_store.hpp"
 #include "core/topology/places.hpp"
@@ -104,10 +105,15 @@ class Context {
     return false;
   }
   static Pool *reserved() noexcept { return reinterpret_cast<Pool *>(uintptr_t{1}); }
-  Status add_backend(weir_backend_query_fn query, const char *path, const char *options);
-  Status add_library(const char *path, const char *options);
-  Status start_backend(Owned<backend::Runtime> runtime, const char *options);
-  Status search(const char *folder, const char *options);
+  /// What the caller gives to backends.
+  struct Given {
+    const char *options;
+    Natives natives;
+  };
+  Status add_backend(weir_backend_query_fn query, const char *path, const Given &given);
+  Status add_library(const char *path, const Given &given);
+  Status start_backend(Owned<backend::Runtime> runtime, const Given &given);
+  Status search(const char *folder, const Given &given);
   Status check_options(const char *options);
   std::pmr::string options_for(const backend::Runtime &runtime, const char *options);
 

@@ -52,7 +52,7 @@ std::vector<weir_be_state *> states;
 void keep_awake() {
   static const bool done = [] {
     const weir_backend_table &table = *Target::get().table();
-    const weir_be_start desc = {sizeof desc, 0, "", nullptr, nullptr};
+    const weir_be_start desc = {sizeof desc, 0, "", nullptr, nullptr, nullptr};
     weir_be_state *state = nullptr;
     const char *reason = nullptr;
     uint32_t count = 0;
