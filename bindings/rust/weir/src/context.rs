@@ -385,7 +385,13 @@ impl Context {
     ///
     /// # Safety
     /// `out` points to a struct of the backend's header that `kind` names, and its size is set.
-    pub unsafe fn native_memory(&self, device: Device, address: u64, kind: u32, out: *mut c_void) -> Result<()> {
+    pub unsafe fn native_memory(
+        &self,
+        device: Device,
+        address: u64,
+        kind: u32,
+        out: *mut c_void,
+    ) -> Result<()> {
         // SAFETY: the handle is live; the rest is this function's contract.
         check(unsafe { sys::weir_native_memory(self.as_raw(), device.0, address, kind, out) })
     }
