@@ -42,10 +42,10 @@ fn natives_reach_the_backend_that_they_are_for() {
         unsafe { options.native(backend, handles.as_ptr().cast()) }.open().map(|_| ())
     };
     let host = open("host");
-    assert!(matches!(&host, Err(Error::NotSupported(e)) if e.message().contains("backend host")), "{host:?}");
+    assert!(matches!(&host, Err(Error::NotSupported(e)) if e.message.contains("backend host")), "{host:?}");
     let nobody = open("nobody");
     assert!(
-        matches!(&nobody, Err(Error::InvalidArgument(e)) if e.message().contains("\"nobody\"")),
+        matches!(&nobody, Err(Error::InvalidArgument(e)) if e.message.contains("\"nobody\"")),
         "{nobody:?}"
     );
     assert!(matches!(open("a\0b"), Err(Error::InvalidArgument(_))));
