@@ -8,6 +8,8 @@
 #   tests/drivers/watch/*.cpp        -> libweir_watched_cuda.so      stands before a CUDA driver and notes the calls
 #   tests/drivers/hip/*.cpp          -> libweir_hip_over_cuda.so     the ROCm 6 runtime over a CUDA driver, simulated or real
 #   tests/drivers/hip_bare/*.cpp     -> libweir_hip_bare.so          a runtime with almost no functions
+#   tests/drivers/roctx/*.cpp        -> libweir_watched_roctx.so     ROCm's roctx, which notes ranges (tests/drivers/ranges)
+#   tests/drivers/nvtx/*.cpp         -> libweir_watched_nvtx.so      what a profiler gives NVTX, which notes ranges (needs NVTX's header)
 #   tests/drivers/level_zero/*.cpp   -> libweir_sim_level_zero.so    a driver that the real loader accepts (needs libze-dev)
 
 weir_glob(weir_sim_sources "tests/drivers/sim/*.cpp")
@@ -42,6 +44,11 @@ weir_driver(nvml weir_sim_nvml)
 weir_driver(watch weir_watched_cuda)
 weir_driver(hip weir_hip_over_cuda)
 weir_driver(hip_bare weir_hip_bare)
+weir_driver(roctx weir_watched_roctx)
+if(weir_nvtx)
+  weir_driver(nvtx weir_watched_nvtx)
+  target_include_directories(weir_watched_nvtx SYSTEM PRIVATE ${WEIR_NVTX_HEADERS})
+endif()
 find_path(WEIR_LEVEL_ZERO_HEADERS level_zero/ze_api.h)
 if(WEIR_LEVEL_ZERO_HEADERS)
   weir_driver(level_zero weir_sim_level_zero weir_sim)
@@ -50,7 +57,6 @@ else()
 endif()
 
 # Mirrors. A check compiles or it does not; where the headers are missing the test says so and skips.
-set(WEIR_VENDOR_HEADERS ${PROJECT_SOURCE_DIR}/build/headers CACHE PATH "Where scripts/test puts vendors' headers: cuda/ and hip/ below it")
 find_path(WEIR_CUDA_HEADERS cuda.h HINTS ${WEIR_VENDOR_HEADERS}/cuda PATHS /usr/local/cuda/include)
 find_path(WEIR_HIP_HEADERS hip/hip_runtime_api.h HINTS ${WEIR_VENDOR_HEADERS}/hip PATHS /opt/rocm/include NO_CMAKE_SYSTEM_PATH NO_SYSTEM_ENVIRONMENT_PATH)
 function(weir_mirror vendor headers)

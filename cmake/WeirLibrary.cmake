@@ -68,6 +68,22 @@ if(WEIR_CRYPTO_FOUND AND TARGET weir_core)
   list(APPEND weir_core_libraries PkgConfig::WEIR_CRYPTO)
 endif()
 
+# Ranges for NVIDIA's profilers, where NVTX 3's headers are: headers only, for one file. They come with CUDA's toolkit and as a package of
+# PyPI's, which scripts/vendor-headers fetches. Without them WEIR_NVTX=1 says so.
+set(WEIR_VENDOR_HEADERS ${PROJECT_SOURCE_DIR}/build/headers CACHE PATH "Where scripts/vendor-headers puts vendors' headers: cuda/, nvtx/ and hip/ below it")
+option(WEIR_NVTX "Build ranges for NVIDIA's profilers in, where nvtx3/nvToolsExt.h is found" ON)
+find_path(WEIR_NVTX_HEADERS nvtx3/nvToolsExt.h HINTS ${WEIR_VENDOR_HEADERS}/nvtx PATHS /usr/local/cuda/include)
+if(WEIR_NVTX AND WEIR_NVTX_HEADERS AND TARGET weir_core)
+  set(weir_nvtx ON)
+  set_source_files_properties(${PROJECT_SOURCE_DIR}/core/trace/nvtx_ranges.cpp PROPERTIES COMPILE_DEFINITIONS WEIR_HAVE_NVTX)
+  if(NOT WEIR_NVTX_HEADERS IN_LIST CMAKE_CXX_IMPLICIT_INCLUDE_DIRECTORIES)
+    set_source_files_properties(${PROJECT_SOURCE_DIR}/core/trace/nvtx_ranges.cpp PROPERTIES COMPILE_OPTIONS "-isystem;${WEIR_NVTX_HEADERS}")
+  endif()
+else()
+  set(weir_nvtx OFF)
+  message(STATUS "Without ranges for NVTX: nvtx3/nvToolsExt.h is not there, or WEIR_NVTX is off")
+endif()
+
 # What every backend is written with; a copy of it is in each plugin.
 weir_glob(weir_common_sources "backends/common/*.cpp")
 weir_object_library(weir_backend_common ${weir_common_sources})

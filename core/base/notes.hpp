@@ -168,11 +168,13 @@ class Stretch {
   const uint64_t begin_ns_;
 };
 
-/// A round of evictions from here until tell().
+/// A round of evictions from here until tell(), and a range as long as this lives.
 class Round {
  public:
-  Round(const Tap &tap, uint32_t pool_id, uint32_t device, uint64_t number) noexcept
-      : tape_(tap.tape()) {
+  Round(const Tap &tap, uint32_t pool_id, uint32_t device, size_t pages, uint64_t number) noexcept
+      : range_(tap.ranges(), RangeKind::eviction,
+               [&](RangeText &text) { text.add("evict %zu pages, device %u", pages, device); }),
+        tape_(tap.tape()) {
     if (tape_ == nullptr) return;
     note_.begin_ns = steady_ns();
     note_.number = number;
@@ -188,6 +190,7 @@ class Round {
   }
 
  private:
+  const RangeScope range_;
   Tape *const tape_;
   Evictions note_;
 };

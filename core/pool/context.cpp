@@ -63,6 +63,7 @@ Status Context::start(const weir_context_desc &desc, weir_backend_query_fn built
       (stacks != nullptr && std::strcmp(stacks, "1") == 0))
     watch_.stacks = make_owned<Stacks>(&memory_, &memory_);
   if (const char *folder = secure_getenv("WEIR_OOM_DUMP")) watch_.oom_folder = folder;
+  watch_.profilers.start(log_);
   start_timeout_ns_ = desc.start_timeout_ns != 0 ? desc.start_timeout_ns : usual_start_ns;
   const char *options = desc.options;
   const char *environment = secure_getenv("WEIR_OPTIONS");

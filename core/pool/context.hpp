@@ -13,6 +13,7 @@
 #include "core/pool/tracer.hpp"
 #include "core/tier/storage_store.hpp"
 #include "core/topology/places.hpp"
+#include "core/trace/profilers.hpp"
 #include "core/transfer/paths.hpp"
 
 #include <array>
@@ -87,6 +88,8 @@ class Context {
   /// The devices, as the live page tells of them.
   std::vector<live::Place> shown_places() const;
   Meter &meter() noexcept { return watch_.meter; }
+  /// nullptr: no profiler is told what threads are at.
+  const Ranges *ranges() const noexcept { return watch_.profilers.ranges(); }
 
   std::atomic<uint32_t> user_streams{0};
   /// Of the pools made from now on: a test's say in their I/O, and the root of the files that tell the memory limits.
@@ -134,6 +137,7 @@ class Context {
     Owned<Stacks> stacks;
     std::string oom_folder;
     live::Page live;
+    trace::Profilers profilers;
     Meter meter;
     Tracer tracer;
   } watch_;
