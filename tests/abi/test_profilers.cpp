@@ -277,6 +277,41 @@ void who_asked_is_told_and_nobody_else(void **) {
   end(watched);
 }
 
+/// Of buffers about that large, every fourth stays; then the pool is defragmented.
+weir_defragment_report thin_out(uint64_t buffer_bytes, size_t count) {
+  World world = watched_world({.device_pages = 64, .host_pages = 128});
+  std::vector<weir_buffer> buffers;
+  for (size_t i = 0; i < count; ++i) {
+    weir_lease lease = nullptr;
+    buffers.push_back(world.buffer(buffer_bytes + 300 * i));
+    ok(world.acquire(buffers.back(), WEIR_DISCARD_WRITE, &lease));
+    ok(weir_release(lease, world.streams[0]));
+  }
+  for (size_t i = 0; i < count; ++i)
+    if (i % 4 != 1) ok(weir_buffer_destroy(world.pool, buffers[i]));
+  ok(weir_pool_trim(world.pool, 0, WEIR_TRIM_GRADUAL, WEIR_WHOLE, nullptr));
+  weir_defragment_desc desc = WEIR_DEFRAGMENT_DESC_INIT;
+  desc.flags = WEIR_DEFRAGMENT_WAIT;
+  weir_defragment_report report = WEIR_DEFRAGMENT_REPORT_INIT;
+  ok(weir_pool_defragment(world.pool, &desc, &report));
+  for (RangeLog *log : logs()) {
+    const bool places = all_of(*log).find(" places, device 0, pool") != std::string::npos;
+    const bool parts = !stack_at(*log, "compact a part of a buffer, device 0").empty();
+    if (places != (report.copy_moves > 0) || parts != (report.remap_moves > 0))
+      fail_msg("%s", all_of(*log).c_str());
+  }
+  end(world);
+  return report;
+}
+
+void compacting_has_ranges(void **) {
+  const weir_defragment_report slabs = thin_out(page_bytes / 16, 20);
+  const weir_defragment_report parts = thin_out(page_bytes + page_bytes / 8, 40);
+  if (!Target::get().host()) return;  // others' pages may not be shared
+  assert_true(slabs.copy_moves > 0);
+  assert_true(parts.remap_moves > 0);
+}
+
 // ---- what the log is told, and the process's end: in processes of their own ----
 
 /// Runs this program so with these variables, and returns what came on stderr.
@@ -407,6 +442,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(threads_nest_their_own),
       cmocka_unit_test(an_asynchronous_acquire_tells_it_where_it_runs),
       cmocka_unit_test(who_asked_is_told_and_nobody_else),
+      cmocka_unit_test(compacting_has_ranges),
       cmocka_unit_test(the_log_says_why_there_are_none),
       cmocka_unit_test(roctx_is_not_there),
       cmocka_unit_test(nvtx_has_no_profiler),

@@ -6,7 +6,7 @@
 #include "core/base/ranges.hpp"
 
 #include "core/base/waits.hpp"
-#include "tests/drivers/ranges/range_log.hpp"
+#include "tests/unit/logging_sink.hpp"
 #include "tests/support/cmocka.hpp"
 
 #include <cstring>
@@ -19,21 +19,6 @@ namespace {
 
 using namespace weir;
 using namespace weir::test;
-
-class LoggingSink final : public RangeSink {
- public:
-  void push(RangeKind kind, const char *text) noexcept override {
-    log.push("", text, static_cast<uint32_t>(kind));
-  }
-  void pop() noexcept override {
-    if (forgets > 0)
-      --forgets;
-    else
-      log.pop("");
-  }
-  RangeLog log;
-  int forgets = 0;  ///< pops that are not told
-};
 
 /// Begins as "+text", ends as "-text".
 std::string told(const RangeLog &log) {
