@@ -61,7 +61,7 @@ void HostCalls::run(const Call &call) noexcept {
   // A look that failed for another reason than the device's end is made again: the queue waits for this thread.
   if (turn != WEIR_SUCCESS && turn != WEIR_ERROR_DEVICE_LOST)
     turn = finish(platform_, device_, call.reached.handle(), UINT64_MAX);
-  if (turn == WEIR_SUCCESS) call.function(call.user);
+  if (turn == WEIR_SUCCESS && !platform_.lost(device_)) call.function(call.user);
   twice([&] { return platform_.api().clSetUserEventStatus(call.over.handle(), CL_COMPLETE); });
 }
 

@@ -112,8 +112,8 @@ bool Platform::take(const Found &found, bool with_cpu) {
 
 weir_result Platform::choose(const std::vector<Found> &found, std::string *reason) {
   if (options_.platform != Options::any && options_.platform >= found.size()) {
-    *reason = "option platform=" + std::to_string(options_.platform) + ": there are " +
-              counted(found.size(), "platform");
+    *reason = "option platform=" + std::to_string(options_.platform) + ": OpenCL has " +
+              counted(found.size(), "platform") + " here";
     return WEIR_ERROR_INVALID_ARGUMENT;
   }
   // First without the CPU, then with it, where it is asked for or nothing else is there.

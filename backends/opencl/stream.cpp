@@ -39,11 +39,15 @@ weir_result Stream::mark(Event *event) noexcept {
 
 weir_result Stream::record(Event *event) noexcept {
   const std::lock_guard hold(mutex_);
-  WEIR_BACKEND_TRY(mark_held(event));
-  // Without it the next query makes a marker of its own.
-  if (shared_ || platform_.api().clRetainEvent(event->handle()) != CL_SUCCESS) return WEIR_SUCCESS;
-  marker_ = Event(platform_, event->handle());
-  marker_at_ = enqueued_;
+  Event marked;
+  WEIR_BACKEND_TRY(mark_held(&marked));
+  if (!shared_) {
+    const cl_int code = platform_.api().clRetainEvent(marked.handle());
+    if (code != CL_SUCCESS) return platform_.call_failed(device_, code, "clRetainEvent");
+    marker_ = Event(platform_, marked.handle());
+    marker_at_ = enqueued_;
+  }
+  *event = std::move(marked);
   return WEIR_SUCCESS;
 }
 
