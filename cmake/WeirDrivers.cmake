@@ -135,7 +135,12 @@ foreach(vendor IN ITEMS cuda hip level_zero)
 endforeach()
 
 # weir_register_on_vendors(NAME LABEL MODE command...): the same test on every vendor's backend, as NAME.VENDOR; MODE is alias or strict.
+# The outer ring runs them on other drivers too, by the list in the build folder: a line each, NAME LABEL MODE command.
+set(weir_vendor_list ${CMAKE_BINARY_DIR}/vendor-tests.txt)
+file(WRITE ${weir_vendor_list} "")
 function(weir_register_on_vendors name label mode)
+  list(JOIN ARGN " " command)
+  file(APPEND ${weir_vendor_list} "${name} ${label} ${mode} ${command}\n")
   foreach(vendor IN LISTS weir_vendors)
     weir_register_test(${name}.${vendor} ${label} ${ARGN})
     set_tests_properties(${name}.${vendor} PROPERTIES

@@ -90,7 +90,7 @@ weir_result Platform::check_device(uint32_t device) const noexcept {
 
 uint64_t Platform::capabilities(uint32_t device) const noexcept {
   // Queues may be used by several threads at once, and a copy takes any memory of the host.
-  uint64_t able = WEIR_CAP_HOST_CALL | WEIR_CAP_STREAM_ANY_THREAD;
+  uint64_t able = WEIR_CAP_HOST_CALL | WEIR_CAP_STREAM_ANY_THREAD | WEIR_CAP_NATIVE_MEMORY;
   if (options_.host_register) able |= WEIR_CAP_HOST_REGISTER;
   if (devices_[device].integrated && options_.integrated) able |= WEIR_CAP_INTEGRATED;
   return able;

@@ -239,6 +239,19 @@ weir_result Memory::dismiss(void *memory, uint64_t bytes) {
   return take(address_of(memory), range, "host_unregister", &node);
 }
 
+bool Memory::find_plain(uint32_t device, uint64_t address, uint64_t *base, uint64_t *bytes) const {
+  const std::shared_lock hold(mutex_);
+  auto it = ranges_.upper_bound(address);
+  if (it == ranges_.begin()) return false;
+  --it;
+  const Range &range = it->second;
+  if (range.kind != Kind::plain || range.device != device || address - it->first >= range.bytes)
+    return false;
+  *base = range.base;
+  *bytes = range.held;
+  return true;
+}
+
 bool Memory::contains(uint64_t address, uint64_t bytes, uint32_t *device) const {
   const std::shared_lock hold(mutex_);
   auto it = ranges_.upper_bound(address);

@@ -30,6 +30,8 @@ class Memory {
   weir_result enroll(void *memory, uint64_t bytes);
   weir_result dismiss(void *memory, uint64_t bytes);
 
+  /// The allocation of the device's that the address lies in. False: there is none.
+  bool find_plain(uint32_t device, uint64_t address, uint64_t *base, uint64_t *bytes) const;
   /// Whether [address, +bytes) lies inside one range; *device is whose it is then, or WEIR_DEVICE_HOST.
   bool contains(uint64_t address, uint64_t bytes, uint32_t *device) const;
 

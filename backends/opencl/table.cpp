@@ -6,6 +6,7 @@
 
 #include "backends/common/entry.hpp"
 #include "backends/opencl/errors.hpp"
+#include "backends/opencl/natives.hpp"
 #include "backends/opencl/state.hpp"
 
 #include <weir/backend.h>
@@ -44,6 +45,7 @@ weir_result start_state(const weir_be_start &desc, std::unique_ptr<weir_be_state
                         std::string *why) {
   Options options;
   *why = parse_options(desc.options, &options);
+  if (why->empty()) *why = read_native(desc, &options);
   if (!why->empty()) return WEIR_ERROR_INVALID_ARGUMENT;
   auto state = std::make_unique<weir_be_state>();
   state->log = desc.log;
@@ -158,6 +160,13 @@ weir_result host_register(weir_be_state *state, void *memory, uint64_t bytes) no
 weir_result host_unregister(weir_be_state *state, void *memory, uint64_t bytes) noexcept {
   return enter(state, "host_unregister",
                [&](Running &running) { return running.memory.dismiss(memory, bytes); });
+}
+
+weir_result native_memory(weir_be_state *state, uint32_t device, uint64_t address, uint32_t kind,
+                          void *out) noexcept {
+  return enter(state, "native_memory", [&](Running &running) {
+    return tell_memory(state->platform, running.memory, device, address, kind, out);
+  });
 }
 
 // ---- streams
@@ -281,6 +290,7 @@ weir_backend_table make_table() noexcept {
   t.fence_destroy = fence_destroy;
   t.copy_async = copy_async;
   t.fill_async = fill_async;
+  t.native_memory = native_memory;
   return t;
 }
 

@@ -118,8 +118,8 @@ struct Backend {
   std::string reason;
   Log log;
 
-  explicit Backend(const char *options = "memory=64M") {
-    const weir_be_start desc = {sizeof desc, 0, options, Log::take, &log};
+  explicit Backend(const char *options = "memory=64M", const void *native = nullptr) {
+    const weir_be_start desc = {sizeof desc, 0, options, Log::take, &log, native};
     const char *why = nullptr;
     result = table().start(&desc, &state, &why);
     if (result != WEIR_SUCCESS) reason = why;
@@ -173,7 +173,8 @@ inline int prepare(int argc) {
     return skipped;
   }
   setenv("WEIR_OPENCL_LIBRARY", shim_path().c_str(), 1);
-  // Two devices on any machine, where the driver is PoCL: its older versions name them otherwise.
+  // Where the driver is PoCL there are two devices, unless somebody wants it otherwise.
+  setenv("POCL_DEVICES", "pthread pthread", 0);
   return 0;
 }
 

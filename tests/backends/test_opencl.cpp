@@ -6,6 +6,8 @@
 #include "tests/backends/opencl_fixture.hpp"
 #include "tests/support/watchdog.hpp"
 
+#include <weir/opencl.h>
+
 #include <sys/mman.h>
 
 #include <atomic>
@@ -409,6 +411,65 @@ void a_context_of_the_programs_own(void **) {
   watchdog.stop();
 }
 
+/// weir/opencl.h: the context handed over, and what an address lies in.
+void natives(void **) {
+  for (const char *kind : {"usm=1", "usm=0"}) {
+    shim().weir_shim_reset();
+    assert_int_equal(shim().weir_shim_pretend(kind), 0);
+    Own own;
+    weir_opencl_context mine = WEIR_OPENCL_CONTEXT_INIT(own.context);
+    Backend backend("memory=64M", &mine);
+    OK(backend.result);
+    weir_be_stream stream = nullptr;
+    OK(table().stream_wrap(backend.state, 0, own.queue(), &stream));
+    uint64_t address = 0;
+    OK(table().plain_allocate(backend.state, 0, size, 2 * MiB, &address));
+    weir_opencl_memory memory = WEIR_OPENCL_MEMORY_INIT;
+    const auto ask = [&](uint64_t at, uint32_t which) {
+      return table().native_memory(backend.state, 0, at, which, &memory);
+    };
+    OK(ask(address + 100, WEIR_OPENCL_MEMORY));
+    assert_int_equal(memory.type,
+                     std::strcmp(kind, "usm=1") == 0 ? WEIR_OPENCL_USM : WEIR_OPENCL_SVM);
+    assert_ptr_equal(memory.context, own.context);
+    assert_int_equal(reinterpret_cast<uintptr_t>(memory.base) + memory.offset, address + 100);
+    assert_true(memory.offset + size - 100 <= memory.bytes);
+    WANT(WEIR_ERROR_INVALID_ARGUMENT, ask(address + size, WEIR_OPENCL_MEMORY));
+    WANT(WEIR_ERROR_INVALID_ARGUMENT, ask(address, 9));
+    memory.struct_size = sizeof memory - 1;
+    WANT(WEIR_ERROR_INVALID_ARGUMENT, ask(address, WEIR_OPENCL_MEMORY));
+    backend.stop();
+    own.end();
+    nothing_is_left();
+  }
+}
+
+/// What is handed over and can't be used is refused; the backend makes nothing of its own instead.
+void natives_that_are_refused(void **) {
+  Own own;
+  weir_opencl_context mine = WEIR_OPENCL_CONTEXT_INIT(own.context);
+  const auto refused = [&](const char *options, weir_result wanted, const char *word) {
+    const Backend backend(options, &mine);
+    WANT(wanted, backend.result);
+    if (backend.reason.find(word) == std::string::npos)
+      fail_msg("\"%s\" is not in: %s", word, backend.reason.c_str());
+  };
+  refused(own.option().c_str(), WEIR_ERROR_INVALID_ARGUMENT, "both name a cl_context");
+  refused("platform=0", WEIR_ERROR_INVALID_ARGUMENT, "platform");
+  mine.kind = 7;
+  refused("", WEIR_ERROR_INVALID_ARGUMENT, "kind 7");
+  mine = weir_opencl_context WEIR_OPENCL_CONTEXT_INIT(nullptr);
+  refused("", WEIR_ERROR_INVALID_ARGUMENT, "NULL");
+  mine = weir_opencl_context WEIR_OPENCL_CONTEXT_INIT(own.context);
+  mine.struct_size = 8;
+  refused("", WEIR_ERROR_INVALID_ARGUMENT, "struct_size is 8");
+  mine = weir_opencl_context WEIR_OPENCL_CONTEXT_INIT(own.context);
+  assert_int_equal(shim().weir_shim_pretend("usm=0;svm=0"), 0);
+  refused("", WEIR_ERROR_NOT_SUPPORTED, "no device that suffices");
+  own.end();
+  nothing_is_left();
+}
+
 void queues_that_are_refused(void **) {
   Own own, foreign;
   Backend backend(own.option().c_str());
@@ -445,6 +506,8 @@ int main(int argc, char **) {
       cmocka_unit_test_setup(memory_has_an_end, fresh),
       cmocka_unit_test_setup(a_call_that_blocks, fresh),
       cmocka_unit_test_setup(a_context_of_the_programs_own, fresh),
+      cmocka_unit_test_setup(natives, fresh),
+      cmocka_unit_test_setup(natives_that_are_refused, fresh),
       cmocka_unit_test_setup(queues_that_are_refused, fresh),
   };
   return cmocka_run_group_tests(tests, nullptr, nullptr);
