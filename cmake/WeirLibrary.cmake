@@ -143,6 +143,7 @@ endforeach()
 
 # OpenCL's backend needs the headers of the standard (Debian's opencl-headers), which say what cl_intel_unified_shared_memory is.
 find_path(WEIR_OPENCL_HEADERS CL/cl_ext.h)
+find_library(WEIR_OPENCL_LOADER NAMES OpenCL libOpenCL.so.1)  # for programs that use OpenCL themselves
 if(WEIR_OPENCL_HEADERS)
   file(STRINGS ${WEIR_OPENCL_HEADERS}/CL/cl_ext.h weir_opencl_usm REGEX "clDeviceMemAllocINTEL_fn")
 endif()

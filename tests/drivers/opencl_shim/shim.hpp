@@ -4,7 +4,7 @@
 // that is never held while the loader is called.
 #pragma once
 
-#include "backends/opencl/api.hpp"
+#include "backends/opencl/cl.hpp"
 #include "tests/drivers/opencl_shim/control.h"
 
 #include <array>
@@ -16,6 +16,16 @@
 #include <type_traits>
 
 namespace weir::opencl_shim {
+
+/// The loader's functions, and what a platform has of the extension's.
+struct Functions {
+#define WEIR_OPENCL_FUNCTION(result, name, parameters, arguments) \
+  result(CL_API_CALL *name) parameters = nullptr;
+#define WEIR_OPENCL_EXTENSION WEIR_OPENCL_FUNCTION
+#include "backends/opencl/functions.def"
+#undef WEIR_OPENCL_EXTENSION
+#undef WEIR_OPENCL_FUNCTION
+};
 
 /// Objects that are counted.
 enum Object { contexts, queues, events, memory, object_kinds };
@@ -32,7 +42,7 @@ class Shim {
  public:
   static Shim &get();
   /// The loader's functions. Where the platform has no USM of its own and it is pretended, those are made over SVM.
-  const opencl::Api &real() const noexcept { return real_; }
+  const Functions &real() const noexcept { return real_; }
 
   /// Begins a call: counts it, blocks where told to. False: it answers *code.
   bool enter(const char *call, bool about_device, bool can_fail, cl_int *code);
@@ -61,7 +71,7 @@ class Shim {
   Shim();
   bool set(std::string_view key, std::string_view value);
 
-  opencl::Api real_;
+  Functions real_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   Pretence pretence_;
