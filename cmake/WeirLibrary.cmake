@@ -152,6 +152,24 @@ foreach(vendor IN LISTS weir_vendor_backends)
   endif()
 endforeach()
 
+# OpenCL's backend needs the headers of the standard (Debian's opencl-headers), which say what cl_intel_unified_shared_memory is.
+find_path(WEIR_OPENCL_HEADERS CL/cl_ext.h)
+find_library(WEIR_OPENCL_LOADER NAMES OpenCL libOpenCL.so.1)  # for programs that use OpenCL themselves
+if(WEIR_OPENCL_HEADERS)
+  file(STRINGS ${WEIR_OPENCL_HEADERS}/CL/cl_ext.h weir_opencl_usm REGEX "clDeviceMemAllocINTEL_fn")
+endif()
+if(WEIR_OPENCL_HEADERS AND weir_opencl_usm)
+  weir_glob(sources "backends/opencl/*.cpp")
+  weir_backend_plugin(weir_backend_opencl ${weir_plugin_folder} ${sources} weir_backend_common)
+  target_include_directories(weir_backend_opencl SYSTEM PRIVATE ${WEIR_OPENCL_HEADERS})
+  set(weir_apart ${sources})
+  list(FILTER weir_apart INCLUDE REGEX "/(stream|streams)\\.cpp$")
+  weir_batches(weir_backend_opencl APART ${weir_apart})
+  list(APPEND weir_plugins weir_backend_opencl)
+else()
+  message(STATUS "OpenCL's headers are not installed, or older than cl_intel_unified_shared_memory (opencl-headers): no OpenCL backend")
+endif()
+
 # What a user compiles with; alone, all that a backend is compiled with.
 set(weir_public_headers $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/api/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 add_library(weir_backend_headers INTERFACE)

@@ -269,25 +269,29 @@ std::string Target::options(std::string_view host_options, uint64_t host_page) {
   std::string own;
   // Off where drivers are not trusted with it; the simulated ones are, and what batches is to be tested.
   if (simulated() && name_ != "level_zero") own = ';' + name_ + ".batch_copy=1";
+  // OpenCL's drivers that run without a GPU: their device is treated as if it were one.
+  if (name_ == "opencl") own = ";opencl.cpu=1;opencl.integrated=0";
   for (std::string_view rest = host_options; !rest.empty();) {
     std::string_view pair = rest.substr(0, rest.find(';'));
     rest.remove_prefix(std::min(rest.size(), pair.size() + 1));
     if (pair.starts_with("host.")) pair.remove_prefix(5);
     const std::string key(pair.substr(0, pair.find('=')));
     const std::string_view value = pair.substr(std::min(pair.size(), key.size() + 1));
-    if (any_of(key, {"memory", "granule"})) {
+    if (name_ == "opencl" && key == "memory") {
+      own += ";opencl.memory=" + scaled(value, host_page, page_);
+    } else if (any_of(key, {"memory", "granule"})) {
       machine += ';' + key + '=' + scaled(value, host_page, page_);
       // The simulated runtime is sound, so its small granules are used.
       if (key == "granule" && name_ == "hip" && simulated())
         own += ";hip.granule=" + scaled(value, host_page, page_);
     } else if (any_of(key, {"devices", "link_bandwidth", "peer_bandwidth", "link_latency_ns"})) {
       machine += ';' + key + '=' + std::string(value);
-    } else if (key == "granule_large" && value != "0") {
+    } else if (key == "granule_large" && value != "0" && name_ != "opencl") {
       own += ';' + name_ + ".granule_large=" + scaled(value, host_page, page_);
-    } else if (any_of(key, {"vmm", "peer", "register"}) ||
+    } else if ((name_ != "opencl" && any_of(key, {"vmm", "peer"})) || key == "register" ||
                (name_ == "level_zero" && key == "transfer_stream") ||
-               (name_ != "level_zero" && key == "map_run") ||
-               (name_ != "level_zero" &&
+               (name_ != "level_zero" && name_ != "opencl" && key == "map_run") ||
+               (name_ != "level_zero" && name_ != "opencl" &&
                 any_of(key, {"multi_map", "batch_copy", "host_call", "granule_large"}))) {
       own += ';' + name_ + '.' + key + '=' + std::string(value);
     }
