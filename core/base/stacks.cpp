@@ -172,9 +172,10 @@ FrameSight look_up_frame(void *frame) {
   sight.build_id = build_id_at(reinterpret_cast<uintptr_t>(info.dli_fbase));
   sight.line = sight.file.substr(sight.file.rfind('/') + 1);
   if (info.dli_sname != nullptr) {
+    sight.function = info.dli_sname;
     (void)std::snprintf(text, sizeof text, "+%#zx)",
                         address - reinterpret_cast<uintptr_t>(info.dli_saddr));
-    sight.line += '(' + std::string(info.dli_sname) + text;
+    sight.line += '(' + sight.function + text;
   }
   (void)std::snprintf(text, sizeof text, " [+%#llx]",
                       static_cast<unsigned long long>(sight.offset));

@@ -76,6 +76,7 @@ struct FrameSight {
   std::string file;      ///< its path; "": of no file
   std::string build_id;  ///< of the file, in hexadecimal digits; "": it has none
   uint64_t offset = 0;   ///< as addr2line wants it; the address itself where there is no file
+  std::string function;  ///< that the file exports; "": not known
   std::string line;      ///< as describe_frame() has it
 };
 FrameSight look_up_frame(void *frame);

@@ -193,7 +193,8 @@ class VmtLines {
   bool defragmentation(const VmtDefragmentation &call) noexcept;
   bool policy_load(uint64_t pool, uint64_t bytes) noexcept;
 
-  // By which calls buffers and allocations were made. A frame of a stack is a text, or "@MODULE+OFFSET"; ";" is between them.
+  // By which calls buffers and allocations were made. A frame of a stack is a text, or "@MODULE+OFFSET", or that and
+  // ":FUNCTION"; ";" is between them.
   bool module(uint64_t module, std::string_view path, std::string_view build_id) noexcept;
   bool stack(uint64_t stack, std::string_view frames) noexcept;
 

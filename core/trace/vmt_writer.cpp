@@ -141,7 +141,9 @@ void VmtWriter::stack(const notes::Stack &note) {
             write();
           }
           frame = '@' + std::to_string(found->second) + '+' + std::to_string(of.offset);
+          if (!of.function.empty()) frame += ':' + std::string(of.function);
         }
+        std::replace(frame.begin(), frame.end(), ';', ',');
         frames = frames.empty() ? frame : frame + ';' + frames;
       });
   if (!frames.empty()) (void)lines_.stack(note.number, frames);

@@ -73,12 +73,13 @@ Made record() {
   good(weir_stream_create(context, 0, 0, &stream));
   Made made;
   volatile size_t times = 3;  // from one place: not unrolled
-  weir_buffer first = nullptr;
-  for (size_t i = 0; i < times; ++i) {
-    const weir_buffer one = make_weights(pool, i == 0 ? "first" : nullptr);
-    if (i == 0) first = one;
-  }
-  good(weir_buffer_write(pool, first, 0, 7, "content"));
+  const char *names[] = {"first", nullptr, nullptr};
+  weir_buffer buffers[3] = {};
+  for (size_t i = 0; i < times; ++i) buffers[i] = make_weights(pool, names[i]);
+  weir_use use = WEIR_USE(buffers[0], WEIR_DISCARD_WRITE);  // it has bytes
+  weir_lease lease = nullptr;
+  good(weir_acquire(pool, stream, &use, 1, nullptr, &lease));
+  good(weir_release(lease, stream));
   const uint64_t scratch = make_scratch(pool, stream);
   size_t needed = 0;
   good(weir_pool_snapshot(pool, nullptr, 0, &needed));
@@ -156,6 +157,25 @@ void tags_are_stacks_with_functions(void **) {
   assert_true(contains(text_of(page.path()), "make_weights;first"));
 }
 
+/// The nearest function that a file exports is not the one that was called.
+void a_stripped_file_names_nothing_wrong(void **) {
+  const std::string strip = installed("strip");
+  if (!addr2line_is_there() || strip.empty()) skip();
+  std::string text = record().recording;
+  const std::string copy = TemporaryFile("").path() + ".test_recorded_stacks";
+  const size_t end = text.find(" build_id=", text.find("/test_recorded_stacks build_id="));
+  const size_t begin = text.rfind(' ', end - 1) + 1;
+  const std::string own = text.substr(begin, end - begin);
+  assert_int_equal(run_program({strip, "-o", copy, own}).status, 0);
+  text.replace(begin, own.size(), copy);
+  const Tags found = tags_in(text);
+  (void)unlink(copy.c_str());
+  for (const std::string &tag : found.tags) {
+    if (!contains(tag, ".test_recorded_stacks+0x") || contains(tag, ".test_recorded_stacks:"))
+      fail_msg("%s", tag.c_str());
+  }
+}
+
 void expect_offsets(const Tags &found) {
   for (const std::string &tag : found.tags) {
     if (!contains(tag, "test_recorded_stacks+0x")) fail_msg("%s", tag.c_str());
@@ -210,14 +230,11 @@ void any_trace_is_read(void **) {
       "stack 5 train.py:1:main;model.py:2:forward\nb 0 0 1 name=x stack=5\nb 1 0 1 stack=6\n"
       "b 2 0 1 stack=99\nb 3 0 1 name=model.py:2:forward stack=5\nb 4 0 1 stack=7\n"
       "b 5 0 1 name=alone stack=8\nstack 6 @7+12;a%20b\nstack 6 other\nstack 7 @1+x;@1\nstack 8 -\n"
-      "module 1 relative/file\nb 6 0 1 stack=9\nstack 9 @1+4096\nend\n");
-  const char *expected[] = {"train.py:1:main;model.py:2:forward;x",
-                            "@7+12;a b",
-                            "buffer",
-                            "train.py:1:main;model.py:2:forward",
-                            "@1+x;@1",
-                            "alone",
-                            "file+0x1000"};
+      "module 1 relative/file\nb 6 0 1 stack=9\nstack 9 "
+      "@1+4096;@1+5:cos;@1+7:_ZN4weir3useEi\nend\n");
+  const char *expected[] = {"train.py:1:main;model.py:2:forward;x", "@7+12;a b", "buffer",
+                            "train.py:1:main;model.py:2:forward",   "@1+x;@1",   "alone",
+                            "file+0x1000;file:cos;file:weir::use"};
   assert_int_equal(found.tags.size(), std::size(expected));
   for (size_t i = 0; i < found.tags.size(); ++i)
     assert_string_equal(found.tags[i].c_str(), expected[i]);
@@ -258,6 +275,7 @@ int main() {
       cmocka_unit_test(a_recording_has_each_stack_once),
       cmocka_unit_test(tags_are_stacks_with_functions),
       cmocka_unit_test(offsets_are_shown_where_nobody_knows_more),
+      cmocka_unit_test(a_stripped_file_names_nothing_wrong),
       cmocka_unit_test(any_trace_is_read),
       cmocka_unit_test(a_snapshot_s_stacks_have_functions),
   };

@@ -38,8 +38,9 @@ std::string made_by(const PoolSnapshot &snapshot, const SnapshotBuffer &buffer,
   std::string text;
   for (size_t i = 0; i < std::min(shown_frames, found->second.size()); ++i) {
     const SnapshotFrame &of = found->second[i];
-    text += (i == 0 ? "    by " : " < ") +
-            printable(of.file.path.empty() ? of.line : symbols.frame(of.file, of.offset));
+    text +=
+        (i == 0 ? "    by " : " < ") +
+        printable(of.file.path.empty() ? of.line : symbols.frame(of.file, of.offset, of.function));
   }
   return text.empty() ? text : text + "\n";
 }

@@ -6,6 +6,7 @@
 #include "core/base/build_id.hpp"
 #include "trace_file.hpp"
 
+#include <cxxabi.h>
 #include <elf.h>
 #include <fcntl.h>
 #include <spawn.h>
@@ -18,6 +19,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <span>
@@ -83,6 +85,25 @@ std::string build_id_of(const OpenedFile &file) {
     if (std::string id = build_id_of_notes(notes); !id.empty()) return id;
   }
   return {};
+}
+
+/// Whether it has a table of all its functions, not of those alone that others may call.
+bool has_symbols(const OpenedFile &file) {
+  Elf64_Ehdr head;
+  if (!file.read(&head, sizeof head, 0) || head.e_shentsize != sizeof(Elf64_Shdr)) return false;
+  for (size_t i = 0; i < head.e_shnum; ++i) {
+    Elf64_Shdr section;
+    if (!file.read(&section, sizeof section, head.e_shoff + i * sizeof section)) return false;
+    if (section.sh_type == SHT_SYMTAB) return true;
+  }
+  return false;
+}
+
+std::string demangled(const std::string &name) {
+  int status = 0;
+  const std::unique_ptr<char, void (*)(void *)> text(
+      abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status), std::free);
+  return status == 0 && text != nullptr ? text.get() : name;
 }
 
 /// "weir::(anonymous namespace)::use(int, char)" becomes "weir::(anonymous namespace)::use".
@@ -196,6 +217,7 @@ bool Symbols::ask(const CodeFile &file, Offsets *offsets) {
   }
   if (status != 0) note("addr2line can't read '" + printable(file.path) + "' to its end");
   std::rewind(output.get());
+  const bool trusted = has_symbols(OpenedFile(file.path));
   // The address, its function, its place.
   std::string address, function, place;
   while (read_line(output.get(), &address) && read_line(output.get(), &function) &&
@@ -205,8 +227,9 @@ bool Symbols::ask(const CodeFile &file, Offsets *offsets) {
     (void)std::from_chars(address.data() + 2, address.data() + address.size(), offset, 16);
     const auto found = offsets->find(offset);
     if (found == offsets->end()) continue;
-    if (function != "??") found->second.function = without_parameters(function);
     read_place(place, &found->second);
+    if (function != "??" && (trusted || found->second.line != 0))
+      found->second.function = without_parameters(function);
   }
   return true;
 }
@@ -223,7 +246,7 @@ const CodeSight &Symbols::find(const CodeFile &file, uint64_t offset) const {
   return found == offsets->second.end() ? nothing : found->second;
 }
 
-std::string Symbols::frame(const CodeFile &file, uint64_t offset) const {
+std::string Symbols::frame(const CodeFile &file, uint64_t offset, std::string_view exported) const {
   const CodeSight &sight = find(file, offset);
   std::string module = printable(base_name(file.path));
   std::replace(module.begin(), module.end(), ';', ',');
@@ -231,6 +254,8 @@ std::string Symbols::frame(const CodeFile &file, uint64_t offset) const {
     return base_name(sight.file) + ":" + std::to_string(sight.line) + ":" +
            (sight.function.empty() ? "?" : sight.function);
   if (!sight.function.empty()) return module + ":" + sight.function;
+  if (!exported.empty())
+    return module + ":" + without_parameters(demangled(std::string(exported.substr(0, 4096))));
   return module + "+" + in_hex(offset);
 }
 

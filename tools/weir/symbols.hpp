@@ -4,6 +4,8 @@
 // snapshot has files and offsets only. Where addr2line is not installed, or the file is not there any more, or is another build of it,
 // the offset is what is shown.
 //
+// An exported function that stands before an address is not the one that is there: of files without symbols only lines count.
+//
 // What must hold: files are named by whoever wrote the recording, so only regular files are opened, with no shell, as long as a minute of
 // processor time each; a file of another build is not asked, for its answers would be wrong.
 #pragma once
@@ -11,6 +13,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -36,8 +39,9 @@ class Symbols {
   /// One run of addr2line for each file.
   void look_up();
   const CodeSight &find(const CodeFile &file, uint64_t offset) const;
-  /// As weir frag names frames: "heat.c:31:main", "libm.so.6:cos", else "libm.so.6+0x1a2b".
-  std::string frame(const CodeFile &file, uint64_t offset) const;
+  /// As weir frag names frames: "heat.c:31:main", "libm.so.6:cos", else "libm.so.6+0x1a2b". `exported`: the function, as far as the program
+  /// itself knew it.
+  std::string frame(const CodeFile &file, uint64_t offset, std::string_view exported) const;
   /// Why there are offsets where there could be names, in sentences.
   const std::vector<std::string> &notes() const noexcept { return notes_; }
 

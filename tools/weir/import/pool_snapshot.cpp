@@ -124,7 +124,10 @@ class SnapshotDocument {
   SnapshotFrame frame(std::string line) const {
     SnapshotFrame frame;
     const size_t place = line.rfind(" [+0x");
-    const auto found = modules_.find(line.substr(0, std::min(line.find('('), place)));
+    const size_t open = std::min(line.find('('), place);
+    const auto found = modules_.find(line.substr(0, open));
+    if (open < place && open + 1 < line.size())
+      frame.function = line.substr(open + 1, line.rfind('+', place - 1) - open - 1);
     if (place != line.npos && line.ends_with(']') && found != modules_.end()) {
       const char *const from = line.data() + place + 5;
       if (std::from_chars(from, line.data() + line.size() - 1, frame.offset, 16).ec == std::errc{})

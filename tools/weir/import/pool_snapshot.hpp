@@ -30,6 +30,7 @@ struct SnapshotFrame {
   std::string line;  ///< as the library wrote it
   CodeFile file;     ///< its path is "": not known
   uint64_t offset = 0;
+  std::string function;  ///< that the file exports; "": not known
 };
 
 struct PoolSnapshot {
