@@ -22,7 +22,7 @@
 #include <weir/opencl.h>
 #include <weir/weir.h>
 
-enum { A = 0, B = 1, C = 2, MATRICES = 3, NOT_HERE = 77 };
+enum { PAGE = 64 << 10, A = 0, B = 1, C = 2, MATRICES = 3, NOT_HERE = 77 };
 
 static const char *const source =
     "__kernel void multiply(__global const float *a, __global const float *b, __global float *c,\n"
@@ -207,6 +207,7 @@ static void make_tiles(product *p) {
   pool_desc.devices = &device;
   pool_desc.device_count = 1;
   pool_desc.host_budget = all + all / 4;
+  pool_desc.page_size = pool_desc.large_page_size = PAGE;
   MUST(weir_pool_create(p->context, &pool_desc, &p->pool));
 
   weir_buffer_desc buffer_desc = WEIR_BUFFER_DESC_INIT;

@@ -199,6 +199,7 @@ Target::Target() : name_(environment("WEIR_TEST_BACKEND", "host")) {
   const bool small = host() || name_ == "cuda" || (name_ == "hip" && has_driver());
   const char *usual = small ? "16384" : "2097152";
   page_ = std::strtoull(environment("WEIR_TEST_PAGE", usual).c_str(), nullptr, 10);
+  vmm_ = name_ != "opencl" && environment("WEIR_TEST_VMM", "1") != "0";
   if (host()) return;
   load_driver();
   load_backend();
@@ -262,7 +263,7 @@ weir_be_state *Target::state() const noexcept {
 }
 
 std::string Target::options(std::string_view host_options, uint64_t host_page) {
-  if (host()) return std::string(host_options);
+  if (host()) return std::string(host_options) + (vmm_ ? "" : ";host.vmm=0");
   std::string machine = std::string("mode=") + (strict_ ? "strict" : "alias");
   if (const std::string more = environment("WEIR_TEST_MACHINE", ""); !more.empty())
     machine += ';' + more;
