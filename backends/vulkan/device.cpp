@@ -193,7 +193,7 @@ weir_result Device::start(std::string *why) {
 uint64_t Device::find_capabilities() const noexcept {
   const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   uint64_t all = WEIR_CAP_STREAM_ANY_THREAD | WEIR_CAP_HOST_CALL;
-  if (facts_.integrated()) all |= WEIR_CAP_INTEGRATED;
+  if (integrated()) all |= WEIR_CAP_INTEGRATED;
   if (options_.batch_copy) all |= WEIR_CAP_BATCH_COPY;
   if (!copiers_.empty()) all |= WEIR_CAP_TRANSFER_STREAM;
   const bool imports = facts_.host_import && api_.GetMemoryHostPointerPropertiesEXT != nullptr &&

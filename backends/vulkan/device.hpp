@@ -48,6 +48,7 @@ class Device {
   const Facts &facts() const noexcept { return facts_; }
   const Options &options() const noexcept { return options_; }
   uint32_t index() const noexcept { return index_; }
+  bool integrated() const noexcept { return facts_.integrated() && options_.integrated; }
   uint64_t capabilities() const noexcept { return capabilities_; }
   bool has(uint64_t capability) const noexcept { return (capabilities_ & capability) != 0; }
 

@@ -180,7 +180,7 @@ void describe_link(const Platform &platform, uint32_t from, uint32_t to, weir_be
   }
   if (from == WEIR_DEVICE_HOST || to == WEIR_DEVICE_HOST) {
     const Device &device = platform.device(from == WEIR_DEVICE_HOST ? to : from);
-    link->kind = device.facts().integrated() ? WEIR_LINK_MEMORY : WEIR_LINK_PCIE;
+    link->kind = device.integrated() ? WEIR_LINK_MEMORY : WEIR_LINK_PCIE;
     link->hops = 1;
     return;
   }

@@ -272,6 +272,8 @@ std::string Target::options(std::string_view host_options, uint64_t host_page) {
   if (simulated() && name_ != "level_zero") own = ';' + name_ + ".batch_copy=1";
   // OpenCL's drivers that run without a GPU: their device is treated as if it were one.
   if (name_ == "opencl") own = ";opencl.cpu=1;opencl.integrated=0";
+  // A driver on the CPU stands for a card here.
+  if (name_ == "vulkan") own = ";vulkan.cpu=1;vulkan.integrated=0";
   for (std::string_view rest = host_options; !rest.empty();) {
     std::string_view pair = rest.substr(0, rest.find(';'));
     rest.remove_prefix(std::min(rest.size(), pair.size() + 1));
@@ -282,6 +284,7 @@ std::string Target::options(std::string_view host_options, uint64_t host_page) {
       own += ";opencl.memory=" + scaled(value, host_page, page_);
     } else if (any_of(key, {"memory", "granule"})) {
       machine += ';' + key + '=' + scaled(value, host_page, page_);
+      if (name_ == "vulkan") own += ";vulkan." + key + '=' + scaled(value, host_page, page_);
       // The simulated runtime is sound, so its small granules are used.
       if (key == "granule" && name_ == "hip" && simulated())
         own += ";hip.granule=" + scaled(value, host_page, page_);
@@ -289,6 +292,9 @@ std::string Target::options(std::string_view host_options, uint64_t host_page) {
       machine += ';' + key + '=' + std::string(value);
     } else if (key == "granule_large" && value != "0" && name_ != "opencl") {
       own += ';' + name_ + ".granule_large=" + scaled(value, host_page, page_);
+    } else if (name_ == "vulkan" &&
+               any_of(key, {"peer", "host_call", "shared_range", "access_later"})) {
+      continue;  // it has no such things
     } else if ((name_ != "opencl" && any_of(key, {"vmm", "peer"})) || key == "register" ||
                (name_ == "level_zero" && key == "transfer_stream") ||
                (name_ != "level_zero" && name_ != "opencl" && key == "map_run") ||
