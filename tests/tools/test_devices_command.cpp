@@ -90,7 +90,7 @@ void a_library_alone(void **) {
                                              backend.library + "; Debian package " +
                                              backend.package + " brings it"));
   const auto missing = nlohmann::json::parse(json.output)["not_installed"];
-  assert_int_equal(missing.size(), 4);
+  assert_int_equal(missing.size(), 5);
   assert_string_equal(missing[0]["package"].get<std::string>().c_str(), "weir-backend1-cuda");
 }
 
