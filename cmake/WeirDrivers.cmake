@@ -103,6 +103,9 @@ set(weir_environment_level_zero WEIR_TEST_BACKEND=level_zero WEIR_TEST_DRIVER=${
   ZE_ENABLE_ALT_DRIVERS=${weir_drivers}/libweir_sim_level_zero.so)
 # A driver with small pages, which spares the tests most of their bytes, and little patience with commands that nothing orders.
 set(weir_engine_environment_level_zero "WEIR_SIM_ZE=hold_us=200\;large_page=64K\;stale_imports=0" WEIR_TEST_PAGE=65536)
+# Vulkan's runs on a driver that nobody here wrote: Mesa's for the CPU, alone, whatever else the machine has. Two threads of it do.
+find_file(WEIR_LAVAPIPE NAMES lvp_icd.x86_64.json lvp_icd.aarch64.json lvp_icd.json PATHS /usr/share/vulkan/icd.d /etc/vulkan/icd.d NO_DEFAULT_PATH)
+set(weir_environment_vulkan WEIR_TEST_BACKEND=vulkan VK_ICD_FILENAMES=${WEIR_LAVAPIPE} VK_DRIVER_FILES=${WEIR_LAVAPIPE} LP_NUM_THREADS=2)
 set(weir_vendors)
 foreach(vendor IN ITEMS cuda hip level_zero)
   set(driver_of_cuda weir_sim_cuda)

@@ -159,6 +159,18 @@ if(TARGET weir_conformance)
       endif()
     endforeach()
   endforeach()
+  # Vulkan on a driver of others; the requirements of order that apply are all but those for what it has not: memory that is mapped, and
+  # peers. No driver is made for ThreadSanitizer, which would see races in it.
+  if(NOT TARGET weir_backend_vulkan)
+    weir_register_skip(conformance_vulkan conformance "Vulkan has no headers here, libvulkan-dev is not on this machine")
+  elseif(NOT WEIR_LAVAPIPE)
+    weir_register_skip(conformance_vulkan conformance "no Vulkan driver for the CPU, mesa-vulkan-drivers is not on this machine")
+  elseif(WEIR_SANITIZE STREQUAL thread)
+    weir_register_skip(conformance_vulkan conformance "the driver that it runs on is not made for ThreadSanitizer")
+  else()
+    weir_conformance_run(conformance_vulkan weir_backend_vulkan "cpu=1" --seed 1 --order 37)
+    set_tests_properties(conformance_vulkan PROPERTIES ENVIRONMENT "${weir_test_environment};${weir_environment_vulkan}")
+  endif()
   # Simulated machines of more devices, of many GiB, and on a fabric.
   if(NOT WEIR_SANITIZE)
     foreach(vendor IN LISTS weir_vendors)

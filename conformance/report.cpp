@@ -354,6 +354,16 @@ std::string summary(const std::vector<Result> &results) {
   return text;
 }
 
+OrderCount count_order(const std::vector<Result> &results) {
+  OrderCount count;
+  for (const Result &result : results) {
+    if ((result.requirement->needs.with & WEIR_CAP_HOST_CALL) == 0) continue;
+    ++count.planned;
+    count.applied += is_skipped(result.verdict) ? 0U : 1U;
+  }
+  return count;
+}
+
 std::string ending(const std::vector<Result> &results) {
   static constexpr std::array<std::pair<Verdict, const char *>, 6> headings{
       {{Verdict::fail, "failed"},
@@ -383,6 +393,11 @@ std::string ending(const std::vector<Result> &results) {
     std::snprintf(took, sizeof took, " %.3f s", static_cast<double>(slow[i]->duration_ns) * 1e-9);
     slowest +=
         (slowest.empty() ? "" : ", ") + with_device(slow[i]->requirement->id, *slow[i]) + took;
+  }
+  const OrderCount order = count_order(results);
+  if (order.planned != 0) {
+    text += "# order: " + std::to_string(order.applied) + " of " + std::to_string(order.planned) +
+            " requirements that hold a stream up applied\n";
   }
   return text + (slowest.empty() ? "" : "# slowest: " + slowest + "\n");
 }

@@ -57,6 +57,11 @@ std::string json_line(const Result &result);
 std::string submission_text(const std::vector<Result> &results, const Facts &facts,
                             const Settings &settings);
 std::string summary(const std::vector<Result> &results);
+/// Requirements of order: those that hold a stream up, and see what waits for it. How many were planned, and how many of them applied.
+struct OrderCount {
+  size_t planned = 0, applied = 0;
+};
+OrderCount count_order(const std::vector<Result> &results);
 /// Which requirements did not pass, by verdict, and which took longest, as comments of TAP.
 std::string ending(const std::vector<Result> &results);
 /// "Suite 1.0.0 (tag, clean)".

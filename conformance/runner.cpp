@@ -138,6 +138,9 @@ void Run::run() {
   } else {
     suites_[0]->say("# " + summary(all) + "\n" + ending(all));
   }
+  if (count_order(all).applied < settings_.least_order)
+    print("# failed: fewer than " + std::to_string(settings_.least_order) +
+          " of them, which --order asks for\n");
 }
 
 std::string Run::write() const {
@@ -158,7 +161,8 @@ std::string Run::write() const {
 bool Run::good() const {
   const std::vector<Result> all = all_results();
   return std::none_of(all.begin(), all.end(),
-                      [](const Result &result) { return is_bad(result.verdict); });
+                      [](const Result &result) { return is_bad(result.verdict); }) &&
+         count_order(all).applied >= settings_.least_order;
 }
 
 }  // namespace

@@ -32,6 +32,7 @@ constexpr Place places[] = {
     {"--timeout", nullptr, nullptr, &Settings::timeout_s},
     {"--seed", nullptr, nullptr, &Settings::seed},
     {"--soak", nullptr, nullptr, &Settings::soak_s},
+    {"--order", nullptr, nullptr, &Settings::least_order},
 };
 
 std::string store(const Place &place, const std::string &value, Settings *settings) {
@@ -176,6 +177,8 @@ const char *usage() {
          "  --timeout SECONDS   for one test (60)\n"
          "  --seed N            of all that is random (1)\n"
          "  --soak SECONDS      then the random model of FA-007 with seeds N, N+1, ...\n"
+         "  --order N           fail where fewer of the requirements that hold a stream up "
+         "applied\n"
          "  --allow-oom         fill the device to its last byte, however large it is\n"
          "  --waivers FILE      lines of: backend | device glob | test glob | issue | YYYY-MM-DD | "
          "reason\n"

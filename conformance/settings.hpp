@@ -23,6 +23,7 @@ struct Settings {
   uint64_t seed = 1;
   uint64_t soak_s =
       0;  ///< how long the random model runs with seed after seed when the list is done
+  uint64_t least_order = 0;  ///< so many of the requirements of order must apply
   bool list = false, help = false;
   bool allow_oom = false;  ///< a device of any size may be filled to its last byte
 

@@ -282,6 +282,22 @@ void all_verdicts_are_counted_and_listed(void **) {
                        "# failed: " + id(Verdict::fail) + ", " + id(Verdict::fail) + "\n"));
 }
 
+void requirements_of_order_that_applied_are_counted(void **) {
+  std::vector<Result> results;
+  for (const char *id : {"RT-001", "FE-003", "FE-004", "FE-019"}) {
+    Result result = result_of(Verdict::pass);
+    result.requirement = find_requirement(id);
+    results.push_back(result);
+  }
+  results[3].verdict = Verdict::not_supported;
+  assert_true(contains(ending(results),
+                       "# order: 2 of 3 requirements that hold a stream up applied\n"));
+  results[1].verdict = Verdict::fail;  // it applied all the same
+  results[2].verdict = Verdict::empty;
+  assert_int_equal(count_order(results).applied, 1);
+  assert_int_equal(count_order(results).planned, 3);
+}
+
 void results_of_several_devices_tell_which(void **) {
   Result result = result_of(Verdict::fail);
   result.device = 1;
@@ -368,6 +384,7 @@ int main() {
       cmocka_unit_test(the_same_again_is_a_command_line),
       cmocka_unit_test(only_three_verdicts_fail_a_run),
       cmocka_unit_test(all_verdicts_are_counted_and_listed),
+      cmocka_unit_test(requirements_of_order_that_applied_are_counted),
       cmocka_unit_test(results_of_several_devices_tell_which),
       cmocka_unit_test(how_a_run_was_asked_for_is_told),
       cmocka_unit_test(nothing_is_no_failure_and_counts_as_the_last_word),

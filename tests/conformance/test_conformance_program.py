@@ -190,6 +190,14 @@ class Program(unittest.TestCase):
 
     # ---- how a run was asked for
 
+    def test_order(self):
+        done = self.run_suite("--filter", "RT-001,FE-003,FE-004", "--order", "2")
+        self.assertEqual(done.status, 0)
+        self.assertIn("# order: 2 of 2 requirements that hold a stream up applied", done.lines)
+        done = self.run_suite("--filter", "RT-001,FE-003,FE-004", "--order", "3")
+        self.assertEqual(done.status, 1)
+        self.assertIn("# failed: fewer than 3 of them, which --order asks for", done.lines)
+
     def test_settings_are_told(self):
         done = self.run_suite("--filter", "RT-001,-RT-002", "--seed", "9", "--device", "1", "--timeout", "50", "--junit", "junit.xml")
         said = {"device-index": "1", "options": OPTIONS, "filter": "RT-001,-RT-002", "seed": "9", "timeout": "50", "jobs": "2",

@@ -22,6 +22,7 @@ constexpr struct {
     {"cuda", "CUDA (NVIDIA)"},
     {"hip", "HIP (AMD)"},
     {"level_zero", "Level Zero (Intel)"},
+    {"vulkan", "Vulkan (any vendor)"},
 };
 
 const std::string abi = std::to_string(WEIR_BACKEND_ABI_MAJOR);

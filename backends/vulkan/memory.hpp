@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Memory with an address at once: plain device memory, pinned host memory, and the program's own memory made known to
+// the driver; and the table of which buffer lies where. Every range is known here, so that freeing twice is
+// refused and copies can be checked. A device's addresses are its own, and two devices may give the same one; the host's are
+// everybody's. Thread-safe.
+#pragma once
+
+#include "backends/vulkan/platform.hpp"
+
+#include <map>
+#include <shared_mutex>
+#include <vector>
+
+namespace weir::vulkan {
+
+/// Where bytes lie, as commands name it.
+struct Spot {
+  VkBuffer buffer = VK_NULL_HANDLE;
+  uint64_t offset = 0;
+  bool host = false;
+};
+
+class Memory {
+ public:
+  explicit Memory(const Platform &platform)
+      : platform_(platform), plain_(platform.devices().size()) {}
+  /// Frees everything. No work uses any of it.
+  ~Memory();
+  Memory(const Memory &) = delete;
+  Memory &operator=(const Memory &) = delete;
+
+  weir_result allocate_plain(uint32_t device, uint64_t bytes, uint64_t alignment,
+                             uint64_t *address);
+  weir_result free_plain(uint32_t device, uint64_t address, uint64_t bytes);
+  weir_result allocate_host(uint64_t bytes, void **memory);
+  weir_result free_host(void *memory, uint64_t bytes);
+  weir_result enroll(void *memory, uint64_t bytes);
+  weir_result dismiss(void *memory, uint64_t bytes);
+
+  /// Where a command of the device finds [address, +bytes), if that lies inside one of the ranges.
+  bool find(uint32_t device, uint64_t address, uint64_t bytes, Spot *spot) const noexcept;
+
+ private:
+  enum class Kind : uint8_t { plain, pinned, pages, registered };
+  struct Range {
+    uint64_t bytes = 0;
+    Kind kind = Kind::plain;
+    std::vector<Block> blocks;  ///< one of its device, or one of each device
+    uint64_t offset = 0;        ///< of the range in each block's buffer
+  };
+  using Ranges = std::map<uint64_t, Range>;
+
+  weir_result make_plain(Device &device, uint64_t bytes, uint64_t alignment, Range *range,
+                         uint64_t *address);
+  weir_result make_pages(uint64_t bytes, Range *range, void **memory);
+  weir_result import(void *memory, uint64_t bytes, Range *range);
+  void end(Device *device, uint64_t address, Range *range) noexcept;
+  void add(Ranges *ranges, uint64_t address, Ranges::node_type node);
+  /// The range of the host's of these kinds that begins there, out of the table.
+  weir_result take_host(const char *call, void *memory, uint64_t bytes, bool registered,
+                        Ranges::node_type *node);
+  static bool overlaps(const Ranges &ranges, uint64_t address, uint64_t bytes) noexcept;
+  static bool look(const Ranges &ranges, uint64_t address, uint64_t bytes, const Range **range,
+                   uint64_t *offset) noexcept;
+
+  const Platform &platform_;
+  mutable std::shared_mutex mutex_;
+  std::vector<Ranges> plain_;  ///< of each device
+  Ranges host_;
+};
+
+}  // namespace weir::vulkan

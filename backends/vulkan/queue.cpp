@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Submitting. Once a batch is submitted it may be done, and be gone, at any moment: nothing of it is looked at afterwards.
+
+#include "backends/vulkan/queue.hpp"
+
+#include "backends/vulkan/device.hpp"
+
+#include <algorithm>
+
+namespace weir::vulkan {
+
+void Queue::put(const Batch *batch) {
+  const std::lock_guard hold(outbox_mutex_);
+  outbox_.push_back(batch);
+  waiting_.store(outbox_.size(), std::memory_order_release);
+}
+
+size_t Queue::take_slips() {
+  const std::lock_guard hold(outbox_mutex_);
+  const size_t count = std::min(outbox_.size(), most_at_once);
+  for (size_t i = 0; i < count; ++i) {
+    const Batch &batch = *outbox_[i];
+    Slip &slip = slips_[i];
+    slip.semaphores.clear();
+    slip.values.clear();
+    for (const Point &wait : batch.waits) {
+      slip.semaphores.push_back(wait.timeline->semaphore());
+      slip.values.push_back(wait.value);
+    }
+    slip.stages.assign(batch.waits.size(), VK_PIPELINE_STAGE_ALL_COMMANDS_BIT);
+    slip.signal = batch.timeline->semaphore();
+    slip.value = batch.value;
+    slip.commands = batch.buffer;
+    slip.owner = batch.timeline;
+  }
+  return count;
+}
+
+VkResult Queue::submit(size_t count) {
+  std::array<VkSubmitInfo, most_at_once> infos{};
+  for (size_t i = 0; i < count; ++i) {
+    Slip &slip = slips_[i];
+    slip.timeline = {};
+    slip.timeline.sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO;
+    slip.timeline.waitSemaphoreValueCount = static_cast<uint32_t>(slip.values.size());
+    slip.timeline.pWaitSemaphoreValues = slip.values.data();
+    slip.timeline.signalSemaphoreValueCount = 1;
+    slip.timeline.pSignalSemaphoreValues = &slip.value;
+    VkSubmitInfo &info = infos[i];
+    info.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO;
+    info.pNext = &slip.timeline;
+    info.waitSemaphoreCount = static_cast<uint32_t>(slip.semaphores.size());
+    info.pWaitSemaphores = slip.semaphores.data();
+    info.pWaitDstStageMask = slip.stages.data();
+    info.commandBufferCount = slip.commands != VK_NULL_HANDLE ? 1 : 0;
+    info.pCommandBuffers = &slip.commands;
+    info.signalSemaphoreCount = 1;
+    info.pSignalSemaphores = &slip.signal;
+  }
+  return device_.api().QueueSubmit(handle_, static_cast<uint32_t>(count), infos.data(),
+                                   VK_NULL_HANDLE);
+}
+
+weir_result Queue::drain(Waiters *woken) {
+  if (waiting_.load(std::memory_order_acquire) == 0) return WEIR_SUCCESS;
+  const std::lock_guard hold(*this);
+  while (true) {
+    const size_t count = take_slips();
+    if (count == 0) return WEIR_SUCCESS;
+    const VkResult result = device_.lost() ? VK_ERROR_DEVICE_LOST : submit(count);
+    stuck_.store(result != VK_SUCCESS, std::memory_order_release);
+    if (result != VK_SUCCESS) {
+      for (size_t i = 0; i < count; ++i) slips_[i].owner.reset();
+      return device_.failed(result, "vkQueueSubmit of %zu batches", count);
+    }
+    {
+      const std::lock_guard box(outbox_mutex_);
+      outbox_.erase(outbox_.begin(), outbox_.begin() + static_cast<std::ptrdiff_t>(count));
+      waiting_.store(outbox_.size(), std::memory_order_release);
+    }
+    for (size_t i = 0; i < count; ++i) {
+      slips_[i].owner->set_submitted(slips_[i].value, woken);
+      slips_[i].owner.reset();
+    }
+  }
+}
+
+VkResult Queue::bind(const VkBindSparseInfo &info) noexcept {
+  const std::lock_guard hold(*this);
+  return device_.lost() ? VK_ERROR_DEVICE_LOST
+                        : device_.api().QueueBindSparse(handle_, 1, &info, VK_NULL_HANDLE);
+}
+
+}  // namespace weir::vulkan

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A VkQueue. Vulkan lets one thread use it at a time: `lock` is held over each call for it, and it is the only lock that is. Streams put
+// their batches into the outbox, which never waits for that lock; whoever holds it submits what is in the outbox, in order.
+// Nobody waits for it while they hold another lock of the backend, as it may be the program's.
+//
+// Only batches whose waits are for submitted work get here: what is in the queue ends without anything that is still to be
+// done by this process, so that a stream that is held up holds up no other stream of the queue.
+#pragma once
+
+#include "backends/vulkan/batch.hpp"
+
+#include <array>
+#include <atomic>
+#include <deque>
+#include <mutex>
+#include <vector>
+
+namespace weir::vulkan {
+
+class Device;
+
+class Queue {
+ public:
+  Queue(Device &device, uint32_t family, VkQueue handle) noexcept
+      : device_(device), family_(family), handle_(handle) {}
+  Queue(const Queue &) = delete;
+  Queue &operator=(const Queue &) = delete;
+
+  uint32_t family() const noexcept { return family_; }
+  VkQueue handle() const noexcept { return handle_; }
+
+  void lock() noexcept { submitting_.lock(); }
+  void unlock() noexcept { submitting_.unlock(); }
+
+  /// Throws bad_alloc; then nothing was put. The batch lives until it is done.
+  void put(const Batch *batch);
+  /// Submits what is in the outbox. *woken are the streams that waited for some of it. On failure the rest stays there.
+  weir_result drain(Waiters *woken);
+  /// The last submission failed, and is to be tried again.
+  bool stuck() const noexcept { return stuck_.load(std::memory_order_acquire); }
+
+  /// Submits one bind; the queue's lock is taken.
+  VkResult bind(const VkBindSparseInfo &info) noexcept;
+
+ private:
+  static constexpr size_t most_at_once = 16;
+  /// What vkQueueSubmit is told of one batch; kept between calls for its memory.
+  struct Slip {
+    std::vector<VkSemaphore> semaphores;
+    std::vector<uint64_t> values;
+    std::vector<VkPipelineStageFlags> stages;
+    VkTimelineSemaphoreSubmitInfo timeline{};
+    VkSemaphore signal = VK_NULL_HANDLE;
+    uint64_t value = 0;
+    VkCommandBuffer commands = VK_NULL_HANDLE;
+    std::shared_ptr<Timeline> owner;
+  };
+
+  size_t take_slips();
+  VkResult submit(size_t count);
+
+  Device &device_;
+  const uint32_t family_;
+  const VkQueue handle_;
+  std::mutex submitting_;  // the VkQueue and the slips
+  std::array<Slip, most_at_once> slips_;
+  std::mutex outbox_mutex_;
+  std::deque<const Batch *> outbox_;
+  std::atomic<size_t> waiting_{0};  ///< in the outbox
+  std::atomic<bool> stuck_{false};
+};
+
+}  // namespace weir::vulkan

@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Enqueueing, and handing over what is ready.
+
+#include "backends/vulkan/stream.hpp"
+
+#include "backends/common/grow.hpp"
+#include "backends/vulkan/device.hpp"
+
+#include <algorithm>
+#include <new>
+
+namespace weir::vulkan {
+namespace {
+
+/// An open batch as large as this goes to the queue although nobody has asked for its end yet.
+constexpr size_t most_commands = 512;
+constexpr uint64_t most_bytes = uint64_t{32} << 20U;
+/// So many ranges are compared; beyond them a barrier is cheaper.
+constexpr size_t most_ranges = 32;
+/// Batches that are kept for their memory.
+constexpr size_t most_spare = 16;
+
+void lock_queue(void *queue) { static_cast<Queue *>(queue)->lock(); }
+void unlock_queue(void *queue) { static_cast<Queue *>(queue)->unlock(); }
+
+}  // namespace
+
+Stream::~Stream() {
+  if (thread_.joinable()) {
+    close();
+    thread_.join();
+  }
+  if (pool_ != VK_NULL_HANDLE) device_.api().DestroyCommandPool(device_.handle(), pool_, nullptr);
+}
+
+void Stream::need_open() {
+  if (open_) return;
+  if (!spare_batches_.empty()) {
+    open_ = std::move(spare_batches_.back());
+    spare_batches_.pop_back();
+  } else {
+    open_ = std::make_unique<Batch>();
+  }
+  open_->timeline = timeline_;
+  open_bytes_ = 0;
+  touched_.clear();
+}
+
+/// Throws bad_alloc with nothing changed.
+void Stream::seal() {
+  if (!open_used()) return;
+  Item &item = items_.emplace_back();
+  open_->value = ++last_value_;
+  item.batch = std::move(open_);
+}
+
+// ---- what is enqueued
+
+bool Stream::meets(const Touched &range) const noexcept {
+  return std::any_of(touched_.begin(), touched_.end(), [&](const Touched &other) {
+    if (!range.written && !other.written) return false;
+    if (range.aliases && other.aliases) return true;
+    return range.buffer == other.buffer && range.begin < other.end && other.begin < range.end;
+  });
+}
+
+bool Stream::in_the_way(const Command &command, bool *crowded) const noexcept {
+  *crowded = touched_.size() + 2 > most_ranges;
+  const VkBufferCopy &region = command.region;
+  const Touched written{command.destination, region.dstOffset, region.dstOffset + region.size, true,
+                        command.destination_aliases};
+  const Touched read{command.source, region.srcOffset, region.srcOffset + region.size, false,
+                     command.source_aliases};
+  return *crowded || meets(written) || (command.source != VK_NULL_HANDLE && meets(read));
+}
+
+/// There is room for it.
+void Stream::touch(const Command &command) {
+  const VkBufferCopy &region = command.region;
+  touched_.push_back({command.destination, region.dstOffset, region.dstOffset + region.size, true,
+                      command.destination_aliases});
+  if (command.source == VK_NULL_HANDLE) return;
+  touched_.push_back({command.source, region.srcOffset, region.srcOffset + region.size, false,
+                      command.source_aliases});
+}
+
+weir_result Stream::add(const Command *commands, size_t count, bool free_order) {
+  if (device_.lost()) return device_.gone();
+  bool large = false;
+  {
+    const std::lock_guard hold(mutex_);
+    need_open();
+    common::grow_to(open_->commands, open_->commands.size() + count);
+    common::grow_to(touched_, std::max(2 * count, most_ranges) + 2);
+    // In free order they are set apart from what stands before, never from each other.
+    bool barrier = false, crowded = false;
+    for (size_t i = 0; i < count && free_order; ++i) {
+      bool full = false;
+      barrier = in_the_way(commands[i], &full) || barrier;
+      crowded = crowded || full;
+    }
+    const bool first = open_->commands.empty();
+    if (free_order && (barrier || crowded)) touched_.clear();
+    for (size_t i = 0; i < count; ++i) {
+      Command command = commands[i];
+      if (!free_order) {
+        command.barrier = in_the_way(command, &crowded);
+        if (command.barrier) touched_.clear();
+      } else {
+        command.barrier = i == 0 && !first && barrier;
+      }
+      touch(command);
+      open_bytes_ += command.region.size;
+      open_->commands.push_back(command);
+    }
+    large = open_->commands.size() >= most_commands || open_bytes_ >= most_bytes;
+    if (large) seal();
+  }
+  // It is enqueued; what fails here is tried again by whoever asks for its end.
+  if (large) (void)pump(*this);
+  return WEIR_SUCCESS;
+}
+
+weir_result Stream::wait(const Point &point) {
+  // What this stream itself does comes before what it does later anyway.
+  if (point.timeline == nullptr || point.timeline == timeline_) return WEIR_SUCCESS;
+  const weir_result now = point.timeline->poll(point.value);
+  if (now != WEIR_NOT_READY) return now;
+  if (&point.timeline->device() != &device_) {
+    Call call;
+    call.foreign = point;
+    return add_call(call);
+  }
+  if (device_.lost()) return device_.gone();
+  bool sealed = false;
+  {
+    const std::lock_guard hold(mutex_);
+    if (open_ && !open_->commands.empty()) {
+      seal();
+      sealed = true;
+    }
+    need_open();
+    const auto known =
+        std::find_if(open_->waits.begin(), open_->waits.end(),
+                     [&](const Point &other) { return other.timeline == point.timeline; });
+    if (known == open_->waits.end()) {
+      open_->waits.push_back(point);
+    } else {
+      known->value = std::max(known->value, point.value);
+    }
+  }
+  if (sealed) (void)pump(*this);
+  return WEIR_SUCCESS;
+}
+
+weir_result Stream::record(Point *point) {
+  if (device_.lost()) return device_.gone();
+  bool waiting = false;
+  {
+    const std::lock_guard hold(mutex_);
+    seal();
+    *point = {timeline_, last_value_};
+    waiting = timeline_->submitted() < last_value_;
+  }
+  return waiting ? pump(*this) : WEIR_SUCCESS;
+}
+
+weir_result Stream::query() {
+  Point end;
+  WEIR_BACKEND_TRY(record(&end));
+  return timeline_->poll(end.value);
+}
+
+weir_result Stream::synchronize() {
+  Point end;
+  WEIR_BACKEND_TRY(record(&end));
+  return timeline_->wait(end.value, UINT64_MAX);
+}
+
+weir_result Stream::expose(const NativeQueue **native) {
+  Point end;
+  WEIR_BACKEND_TRY(record(&end));
+  const std::lock_guard hold(mutex_);
+  if (native_ == nullptr) {
+    native_ = std::make_unique<NativeQueue>();
+    native_->struct_size = sizeof *native_;
+    native_->family = queue_.family();
+    native_->device = device_.handle();
+    native_->queue = queue_.handle();
+    native_->semaphore = timeline_->semaphore();
+    native_->lock = lock_queue;
+    native_->unlock = unlock_queue;
+    native_->user = &queue_;
+  }
+  *native = native_.get();
+  return WEIR_SUCCESS;
+}
+
+// ---- handing over
+
+weir_result Stream::release() noexcept {
+  weir_result result = WEIR_SUCCESS;
+  try {
+    const std::lock_guard hold(mutex_);
+    result = release_held();
+  } catch (const std::bad_alloc &) {
+    result = refuse(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the backend's own records");
+  }
+  stalled_.store(result != WEIR_SUCCESS, std::memory_order_release);
+  return result;
+}
+
+weir_result Stream::release_held() {
+  reclaim();
+  while (!items_.empty()) {
+    if (call_is_next()) {
+      turn_.notify_one();
+      return WEIR_SUCCESS;
+    }
+    Batch &batch = *items_.front().batch;
+    for (const Point &wait : batch.waits) {
+      if (wait.timeline->await(wait.value, shared_from_this())) return WEIR_SUCCESS;
+    }
+    if (batch.buffer == VK_NULL_HANDLE && !batch.commands.empty()) WEIR_BACKEND_TRY(encode(&batch));
+    std::unique_ptr<Batch> &place = underway_.emplace_back();
+    try {
+      queue_.put(&batch);
+    } catch (...) {
+      underway_.pop_back();
+      throw;
+    }
+    place = std::move(items_.front().batch);
+    items_.pop_front();
+  }
+  return WEIR_SUCCESS;
+}
+
+/// What is done gives its command buffer and its memory back.
+void Stream::reclaim() noexcept {
+  while (!underway_.empty()) {
+    Batch &batch = *underway_.front();
+    const bool done = timeline_->seen(batch.value) || timeline_->poll(batch.value) == WEIR_SUCCESS;
+    if (!done) return;
+    // There is room: each command buffer that was made has its place (take_buffer()).
+    if (batch.buffer != VK_NULL_HANDLE) spare_.push_back(batch.buffer);
+    batch.buffer = VK_NULL_HANDLE;
+    batch.commands.clear();
+    batch.waits.clear();
+    if (spare_batches_.size() < most_spare && spare_batches_.capacity() > spare_batches_.size())
+      spare_batches_.push_back(std::move(underway_.front()));
+    underway_.pop_front();
+  }
+}
+
+// ---- the end
+
+bool Stream::over() noexcept {
+  const std::lock_guard hold(mutex_);
+  if (!left_.load(std::memory_order_acquire)) return false;
+  if (device_.lost()) return true;
+  const weir_result end = timeline_->poll(last_value_);
+  return end == WEIR_ERROR_DEVICE_LOST || (end == WEIR_SUCCESS && items_.empty() && !open_used());
+}
+
+void Stream::close() noexcept {
+  try {
+    const std::lock_guard hold(mutex_);
+    if (!device_.lost()) seal();
+    closed_ = true;
+  } catch (const std::bad_alloc &) {
+    // settle() seals it again.
+    closed_ = true;
+  }
+  turn_.notify_one();
+  (void)pump(*this);
+}
+
+void Stream::forget() noexcept {
+  const std::lock_guard hold(mutex_);
+  open_.reset();
+  items_.clear();
+  underway_.clear();
+}
+
+weir_result pump(Stream &stream) noexcept {
+  try {
+    Waiters woken;
+    weir_result result = stream.release();
+    const weir_result drained = stream.queue().drain(&woken);
+    if (result == WEIR_SUCCESS) result = drained;
+    while (!woken.empty()) {
+      const std::shared_ptr<Stream> next = std::move(woken.front().stream);
+      woken.pop_front();
+      // What fails is tried again by whoever asks for it.
+      (void)next->release();
+      (void)next->queue().drain(&woken);
+    }
+    return result;
+  } catch (const std::bad_alloc &) {
+    return refuse(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the backend's own records");
+  }
+}
+
+}  // namespace weir::vulkan

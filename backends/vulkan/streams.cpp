@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Handles of streams. No stream's lock, and no queue's, is taken under the table's, but by streams that are being ended.
+
+#include "backends/vulkan/streams.hpp"
+
+#include "backends/common/grow.hpp"
+
+#include <algorithm>
+
+namespace weir::vulkan {
+namespace {
+
+uint64_t number_of(weir_be_stream stream) noexcept { return reinterpret_cast<uintptr_t>(stream); }
+weir_be_stream handle_of(uint64_t value) noexcept {
+  return reinterpret_cast<weir_be_stream>(static_cast<uintptr_t>(value));
+}
+
+weir_result no_stream(weir_be_stream stream) noexcept {
+  return refuse(WEIR_ERROR_INVALID_ARGUMENT, "%p is no open stream", static_cast<void *>(stream));
+}
+
+}  // namespace
+
+std::vector<std::shared_ptr<Stream>> Streams::all() {
+  std::vector<std::shared_ptr<Stream>> streams;
+  const std::lock_guard hold(mutex_);
+  handles_.each([&](Handle &handle) {
+    if (handle.owner) streams.push_back(handle.stream);
+  });
+  streams.insert(streams.end(), parked_.begin(), parked_.end());
+  return streams;
+}
+
+Streams::~Streams() {
+  std::vector<std::shared_ptr<Stream>> streams;
+  handles_.each([&](Handle &handle) { streams.push_back(std::move(handle.stream)); });
+  for (auto &stream : parked_) streams.push_back(std::move(stream));
+  // All of them first: they may wait for each other.
+  for (const auto &stream : streams) stream->close();
+  for (const auto &stream : streams) stream->settle();
+  for (const auto &stream : streams) stream->forget();
+}
+
+weir_result Streams::create(uint32_t device, uint64_t flags, weir_be_stream *stream) {
+  WEIR_BACKEND_TRY(platform_.check_device(device));
+  Device &home = platform_.device(device);
+  const bool transfers = flags == WEIR_BE_STREAM_TRANSFER && home.has(WEIR_CAP_TRANSFER_STREAM);
+  if (flags != 0 && !transfers)
+    return refuse(WEIR_ERROR_INVALID_ARGUMENT, "stream flags %#llx", number(flags));
+  end_finished();
+  std::shared_ptr<Timeline> timeline;
+  WEIR_BACKEND_TRY(Timeline::make(home, &timeline));
+  Handle made{std::make_shared<Stream>(home, home.pick_queue(transfers), timeline), true};
+  const std::lock_guard hold(mutex_);
+  *stream = handle_of(handles_.add(std::move(made)));
+  return WEIR_SUCCESS;
+}
+
+weir_result Streams::wrap(uint32_t device, void *native, weir_be_stream *stream) {
+  WEIR_BACKEND_TRY(platform_.check_device(device));
+  if (native == nullptr) {
+    return refuse(WEIR_ERROR_INVALID_ARGUMENT, "the queue is NULL: Vulkan has no default stream");
+  }
+  NativeQueue told;
+  const auto *given = static_cast<const NativeQueue *>(native);
+  if (given->struct_size < sizeof told) {
+    return refuse(WEIR_ERROR_INVALID_ARGUMENT, "struct_size=%u of the queue, %zu needed",
+                  given->struct_size, sizeof told);
+  }
+  told = *given;
+  const std::lock_guard hold(mutex_);
+  std::shared_ptr<Stream> known;
+  handles_.each([&](Handle &handle) {
+    if (handle.stream->timeline()->semaphore() == told.semaphore) known = handle.stream;
+  });
+  if (known == nullptr || known->device().index() != device) {
+    return refuse(
+        WEIR_ERROR_INVALID_ARGUMENT,
+        "the queue is none of device %u's: only queues of its own VkDevice can be wrapped", device);
+  }
+  *stream = handle_of(handles_.add({known, false}));
+  return WEIR_SUCCESS;
+}
+
+weir_result Streams::find(weir_be_stream stream, std::shared_ptr<Stream> *found) {
+  {
+    const std::shared_lock hold(mutex_);
+    const Handle *handle = handles_.find(number_of(stream));
+    if (handle != nullptr) *found = handle->stream;
+  }
+  return *found != nullptr ? WEIR_SUCCESS : no_stream(stream);
+}
+
+weir_result Streams::destroy(weir_be_stream stream) {
+  std::shared_ptr<Stream> ending;
+  {
+    const std::lock_guard hold(mutex_);
+    const Handle *handle = handles_.find(number_of(stream));
+    if (handle == nullptr) return no_stream(stream);
+    common::grow_to(parked_, parked_.size() + 1);
+    Handle last = handles_.remove(number_of(stream));
+    if (last.owner) {
+      ending = last.stream;
+      parked_.push_back(std::move(last.stream));
+    }
+  }
+  if (ending != nullptr) ending->close();
+  ending.reset();
+  end_finished();
+  return WEIR_SUCCESS;
+}
+
+void Streams::end_finished() noexcept {
+  const std::lock_guard hold(mutex_);
+  const auto first = std::remove_if(parked_.begin(), parked_.end(),
+                                    [](const auto &stream) { return stream->over(); });
+  parked_.erase(first, parked_.end());
+}
+
+void Streams::nudge() noexcept {
+  try {
+    for (const auto &stream : all()) {
+      if (stream->stalled() || stream->queue().stuck()) (void)pump(*stream);
+    }
+  } catch (const std::bad_alloc &) {
+    // The next one who asks tries again.
+  }
+}
+
+}  // namespace weir::vulkan
