@@ -13,10 +13,16 @@
 
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
 namespace weir::vulkan {
+
+/// Flags by Vulkan's own type: its enumerations do not mix with numbers.
+inline constexpr VkBufferCreateFlags aliased_buffer = VK_BUFFER_CREATE_SPARSE_ALIASED_BIT;
+inline constexpr VkExternalMemoryHandleTypeFlags opaque_fd =
+    VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT;
 
 /// A buffer with memory of its own.
 struct Block {
@@ -43,6 +49,7 @@ class Device {
   const Facts &facts() const noexcept { return facts_; }
   const Options &options() const noexcept { return options_; }
   uint32_t index() const noexcept { return index_; }
+  bool integrated() const noexcept { return facts_.integrated() && options_.integrated; }
   uint64_t capabilities() const noexcept { return capabilities_; }
   bool has(uint64_t capability) const noexcept { return (capabilities_ & capability) != 0; }
 
@@ -59,6 +66,16 @@ class Device {
   /// Where memory is bound to sparse buffers; nullptr without.
   Queue *binder() const noexcept { return binder_; }
 
+  // ---- timeline semaphores; one that was used goes on from the value that it has. They end with the device only: Mesa's queues look at
+  // what a batch waited for once more after its end has been told.
+  struct Counter {
+    VkSemaphore semaphore = VK_NULL_HANDLE;
+    uint64_t value = 0;
+  };
+  weir_result take_counter(Counter *counter);
+  /// `used`: it may not have come to rest, and is nobody's again.
+  void give_counter(const Counter &counter, bool used) noexcept;
+
   // ---- buffers
   /// A buffer of any queue in use, with no memory. `external` is a bit of VkExternalMemoryHandleTypeFlagBits or 0.
   VkResult create_buffer(uint64_t bytes, VkBufferCreateFlags flags, uint32_t external,
@@ -73,6 +90,18 @@ class Device {
 
   /// Four times each byte value, for the ends of fills.
   VkBuffer patterns() const noexcept { return patterns_.buffer; }
+
+  // ---- sparse buffers; a granule of 0: no virtual memory
+  uint64_t granule() const noexcept { return granule_; }
+  uint64_t granule_large() const noexcept { return granule_large_; }
+  uint64_t sparse_alignment() const noexcept { return sparse_alignment_; }
+  /// One value a bind.
+  const std::shared_ptr<Timeline> &binds() const noexcept { return binds_; }
+  /// Memory for them, that may leave the process, or is somebody's with a descriptor that is taken over on success.
+  weir_result allocate(uint64_t bytes, bool exported, int fd, VkDeviceMemory *memory) noexcept;
+  /// One memory is known by two addresses from now on, or may be: different ranges of sparse buffers can be the same bytes.
+  void note_alias() noexcept { aliases_.store(true, std::memory_order_release); }
+  bool aliases() const noexcept { return aliases_.load(std::memory_order_acquire); }
 
   // ---- how much is used
   uint64_t memory() const noexcept;
@@ -90,6 +119,9 @@ class Device {
   void make_queues();
   weir_result make_patterns();
   uint64_t find_capabilities() const noexcept;
+  weir_result probe_sparse();
+  bool can_export(VkBufferCreateFlags flags) const noexcept;
+  static VkBufferUsageFlags buffer_usage() noexcept;
   weir_result fill_block(Block *block, int type, uint32_t bits, const void *chained,
                          uint64_t bytes) noexcept;
 
@@ -106,6 +138,14 @@ class Device {
   std::vector<std::unique_ptr<Queue>> queues_, copiers_, others_;
   Queue *binder_ = nullptr;
   Block patterns_;
+  uint64_t granule_ = 0, granule_large_ = 0, sparse_alignment_ = 1;
+  int sparse_type_ = -1;
+  bool aliased_ = false, exports_ = false;
+  std::shared_ptr<Timeline> binds_;
+  std::mutex counters_mutex_;
+  std::vector<Counter> counters_;        ///< at rest; there is room for all that were made
+  std::vector<VkSemaphore> semaphores_;  ///< all that were made
+  std::atomic<bool> aliases_{false};
   std::atomic<uint32_t> turn_{0}, copier_turn_{0};
   std::atomic<uint64_t> used_{0};
   std::atomic<bool> lost_{false};

@@ -20,6 +20,15 @@ namespace {
 
 constexpr uint64_t largest_alignment = uint64_t{2} << 20U;
 
+/// So many times a driver is asked for addresses that are nobody else's.
+constexpr size_t most_tries = 64;
+
+weir_result no_place(uint32_t device) noexcept {
+  return refuse(WEIR_ERROR_BACKEND,
+                "device %u: its driver gives addresses that are another device's or the host's",
+                device);
+}
+
 uint64_t page_size() noexcept { return static_cast<uint64_t>(sysconf(_SC_PAGESIZE)); }
 uint64_t round_up(uint64_t value, uint64_t unit) noexcept {
   return (value + unit - 1) / unit * unit;
@@ -56,6 +65,12 @@ bool Memory::overlaps(const Ranges &ranges, uint64_t address, uint64_t bytes) no
   return address - before->first < before->second.bytes;
 }
 
+bool Memory::taken_by_others(uint32_t device, uint64_t address, uint64_t bytes) const noexcept {
+  for (uint32_t i = 0; i < plain_.size(); ++i)
+    if (i != device && overlaps(plain_[i], address, bytes)) return true;
+  return overlaps(host_, address, bytes);
+}
+
 bool Memory::look(const Ranges &ranges, uint64_t address, uint64_t bytes, const Range **range,
                   uint64_t *offset) noexcept {
   auto it = ranges.upper_bound(address);
@@ -73,7 +88,8 @@ bool Memory::find(uint32_t device, uint64_t address, uint64_t bytes, Spot *spot)
   const bool own = look(plain_[device], address, bytes, &range, &offset);
   if (!own && !look(host_, address, bytes, &range, &offset)) return false;
   if (range->blocks.empty()) return false;  // it is being registered
-  *spot = {range->blocks[own ? 0 : device].buffer, range->offset + offset, !own};
+  *spot = {range->blocks[own ? 0 : device].buffer, range->offset + offset, !own,
+           range->kind == Kind::range};
   return true;
 }
 
@@ -93,6 +109,24 @@ weir_result Memory::make_plain(Device &device, uint64_t bytes, uint64_t alignmen
   return WEIR_SUCCESS;
 }
 
+weir_result Memory::add_plain(Device &device, uint64_t bytes, uint64_t alignment,
+                              Ranges::node_type *node, uint64_t *address) {
+  Ranges record;  // allocated first, so that nothing can fail after the driver has agreed
+  Range &range = record[0];
+  range.bytes = bytes;
+  range.blocks.resize(1);
+  uint64_t made = 0;
+  WEIR_BACKEND_TRY(make_plain(device, bytes, alignment, &range, &made));
+  *node = record.extract(record.begin());
+  node->key() = made;
+  const std::lock_guard hold(mutex_);
+  if (taken_by_others(device.index(), made, bytes)) return WEIR_NOT_READY;
+  plain_[device.index()].insert(std::move(*node));
+  *node = {};
+  *address = made;
+  return WEIR_SUCCESS;
+}
+
 weir_result Memory::allocate_plain(uint32_t device, uint64_t bytes, uint64_t alignment,
                                    uint64_t *address) {
   WEIR_BACKEND_TRY(platform_.check_device(device));
@@ -103,27 +137,17 @@ weir_result Memory::allocate_plain(uint32_t device, uint64_t bytes, uint64_t ali
   Device &home = platform_.device(device);
   Charge charge(home, bytes);
   WEIR_BACKEND_TRY(charge.result());
-  Ranges record;  // allocated first, so that nothing can fail after the driver has agreed
-  Range &range = record[0];
-  range.bytes = bytes;
-  range.blocks.resize(1);
-  uint64_t made = 0;
-  WEIR_BACKEND_TRY(make_plain(home, bytes, alignment, &range, &made));
-  auto node = record.extract(record.begin());
-  node.key() = made;
-  {
-    const std::lock_guard hold(mutex_);
-    // An address of the host's is the same number for every device: what a copy means must be clear.
-    if (!overlaps(host_, made, bytes)) {
-      plain_[device].insert(std::move(node));
-      charge.keep();
-      *address = made;
-      return WEIR_SUCCESS;
-    }
+  std::vector<Ranges::node_type> aside;
+  aside.reserve(most_tries);
+  weir_result result = WEIR_NOT_READY;
+  while (result == WEIR_NOT_READY && aside.size() < most_tries) {
+    Ranges::node_type node;
+    result = add_plain(home, bytes, alignment, &node, address);
+    if (result == WEIR_NOT_READY) aside.push_back(std::move(node));
   }
-  home.end(&node.mapped().blocks[0]);
-  return refuse(WEIR_ERROR_BACKEND, "device %u: its driver gave %#llx, where host memory lies",
-                device, number(made));
+  for (Ranges::node_type &node : aside) home.end(&node.mapped().blocks[0]);
+  if (result == WEIR_SUCCESS) charge.keep();
+  return result != WEIR_NOT_READY ? result : no_place(device);
 }
 
 weir_result Memory::free_plain(uint32_t device, uint64_t address, uint64_t bytes) {
@@ -132,7 +156,7 @@ weir_result Memory::free_plain(uint32_t device, uint64_t address, uint64_t bytes
   {
     const std::lock_guard hold(mutex_);
     const auto it = plain_[device].find(address);
-    if (it == plain_[device].end() || it->second.bytes != bytes) {
+    if (it == plain_[device].end() || it->second.kind != Kind::plain || it->second.bytes != bytes) {
       return refuse(WEIR_ERROR_INVALID_ARGUMENT, "[%#llx, +%llu) is no plain memory of device %u",
                     number(address), number(bytes), device);
     }
@@ -141,6 +165,39 @@ weir_result Memory::free_plain(uint32_t device, uint64_t address, uint64_t bytes
   }
   end(&platform_.device(device), address, &node.mapped());
   return WEIR_SUCCESS;
+}
+
+// ---- of reservations
+
+weir_result Memory::add_range(uint32_t device, uint64_t address, uint64_t bytes, VkBuffer buffer,
+                              uint64_t offset, uint64_t whole) {
+  Ranges record;
+  Range &range = record[address];
+  range.bytes = bytes;
+  range.kind = Kind::range;
+  range.blocks.resize(1);
+  range.blocks[0].buffer = buffer;
+  range.offset = offset;
+  range.whole = whole;
+  const std::lock_guard hold(mutex_);
+  if (taken_by_others(device, address, bytes)) return WEIR_NOT_READY;
+  plain_[device].insert(record.extract(record.begin()));
+  return WEIR_SUCCESS;
+}
+
+Memory::RangeBuffer Memory::take_range(uint32_t device, uint64_t address) noexcept {
+  const std::lock_guard hold(mutex_);
+  const auto node = plain_[device].extract(address);
+  return {node.mapped().blocks[0].buffer, node.mapped().whole};
+}
+
+void Memory::end_ranges(uint32_t device) noexcept {
+  const Device &home = platform_.device(device);
+  for (auto each = plain_[device].begin(); each != plain_[device].end();) {
+    const bool range = each->second.kind == Kind::range;
+    if (range) home.api().DestroyBuffer(home.handle(), each->second.blocks[0].buffer, nullptr);
+    each = range ? plain_[device].erase(each) : std::next(each);
+  }
 }
 
 // ---- of the host
