@@ -130,6 +130,13 @@ set(weir_engine_environment_level_zero "WEIR_SIM_ZE=hold_us=200\;large_page=64K\
 # Vulkan's runs on a driver that nobody here wrote: Mesa's for the CPU, alone, whatever else the machine has. Two threads of it do.
 find_file(WEIR_LAVAPIPE NAMES lvp_icd.x86_64.json lvp_icd.aarch64.json lvp_icd.json PATHS /usr/share/vulkan/icd.d /etc/vulkan/icd.d NO_DEFAULT_PATH)
 set(weir_environment_vulkan WEIR_TEST_BACKEND=vulkan VK_ICD_FILENAMES=${WEIR_LAVAPIPE} VK_DRIVER_FILES=${WEIR_LAVAPIPE} LP_NUM_THREADS=2)
+# The same driver by another name is a second device.
+if(WEIR_LAVAPIPE)
+  file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/generated)
+  file(COPY_FILE ${WEIR_LAVAPIPE} ${CMAKE_BINARY_DIR}/generated/second_lavapipe.json ONLY_IF_DIFFERENT)
+endif()
+set(weir_two_drivers "${WEIR_LAVAPIPE}:${CMAKE_BINARY_DIR}/generated/second_lavapipe.json")
+set(weir_environment_vulkan_two VK_ICD_FILENAMES=${weir_two_drivers} VK_DRIVER_FILES=${weir_two_drivers} LP_NUM_THREADS=2)
 set(weir_tests_on_vulkan)
 if(TARGET weir_backend_vulkan AND WEIR_LAVAPIPE AND NOT WEIR_SANITIZE STREQUAL thread)
   # Those that need no virtual memory, which this driver of Debian 12 has not; scripts/test-vulkan runs more of them on a newer one.

@@ -30,7 +30,10 @@ namespace weir::vulkan {
 class Stream : public std::enable_shared_from_this<Stream> {
  public:
   Stream(Device &device, Queue &queue, std::shared_ptr<Timeline> timeline) noexcept
-      : device_(device), queue_(queue), timeline_(std::move(timeline)) {}
+      : device_(device),
+        queue_(queue),
+        timeline_(std::move(timeline)),
+        last_value_(timeline_->submitted()) {}
   /// All is done, or the device is lost; the thread has left or leaves now.
   ~Stream();
   Stream(const Stream &) = delete;
@@ -51,6 +54,11 @@ class Stream : public std::enable_shared_from_this<Stream> {
   weir_result synchronize();
   /// For the program's own use: what it submits from now on comes after what is here.
   weir_result expose(const NativeQueue **native);
+  /// The program gives the queue's lock back, and has submitted something maybe: the stream's next end is the end of that too.
+  void program_unlocks() noexcept {
+    program_submitted_.store(true, std::memory_order_release);
+    queue_.unlock();
+  }
 
   /// Hands over all batches whose turn has come. Called by whoever made the first of them ready.
   weir_result release() noexcept;
@@ -87,7 +95,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
   };
 
   bool open_used() const noexcept {
-    return open_ && !(open_->commands.empty() && open_->waits.empty());
+    return program_submitted_.load(std::memory_order_acquire) ||
+           (open_ && !(open_->commands.empty() && open_->waits.empty()));
   }
   void need_open();
   void seal();
@@ -116,10 +125,11 @@ class Stream : public std::enable_shared_from_this<Stream> {
   std::vector<VkCommandBuffer> spare_;
   std::vector<std::unique_ptr<Batch>> spare_batches_;
   VkCommandPool pool_ = VK_NULL_HANDLE;
-  uint64_t last_value_ = 0;
+  uint64_t last_value_;
   size_t calls_ = 0;  ///< host functions that are not over
   std::unique_ptr<NativeQueue> native_;
   std::atomic<bool> stalled_{false};
+  std::atomic<bool> program_submitted_{false};  ///< since the last batch was sealed
 
   bool closed_ = false;
   std::condition_variable turn_;
