@@ -8,7 +8,10 @@
 #   tests/drivers/watch/*.cpp        -> libweir_watched_cuda.so      stands before a CUDA driver and notes the calls
 #   tests/drivers/hip/*.cpp          -> libweir_hip_over_cuda.so     the ROCm 6 runtime over a CUDA driver, simulated or real
 #   tests/drivers/hip_bare/*.cpp     -> libweir_hip_bare.so          a runtime with almost no functions
+#   tests/drivers/roctx/*.cpp        -> libweir_watched_roctx.so     ROCm's roctx, which notes ranges (tests/drivers/ranges)
+#   tests/drivers/nvtx/*.cpp         -> libweir_watched_nvtx.so      what a profiler gives NVTX, which notes ranges (needs NVTX's header)
 #   tests/drivers/level_zero/*.cpp   -> libweir_sim_level_zero.so    a driver that the real loader accepts (needs libze-dev)
+#   tests/drivers/opencl_shim/*.cpp  -> libweir_opencl_shim.so       stands before the OpenCL loader and makes failures (needs opencl-headers)
 
 weir_glob(weir_sim_sources "tests/drivers/sim/*.cpp")
 if(weir_sim_sources)
@@ -42,15 +45,25 @@ weir_driver(nvml weir_sim_nvml)
 weir_driver(watch weir_watched_cuda)
 weir_driver(hip weir_hip_over_cuda)
 weir_driver(hip_bare weir_hip_bare)
+weir_driver(roctx weir_watched_roctx)
+if(weir_nvtx)
+  weir_driver(nvtx weir_watched_nvtx)
+  target_include_directories(weir_watched_nvtx SYSTEM PRIVATE ${WEIR_NVTX_HEADERS})
+endif()
 find_path(WEIR_LEVEL_ZERO_HEADERS level_zero/ze_api.h)
 if(WEIR_LEVEL_ZERO_HEADERS)
   weir_driver(level_zero weir_sim_level_zero weir_sim)
 else()
   message(STATUS "Level Zero's headers are not installed (libze-dev): no simulated Level Zero driver")
 endif()
+if(TARGET weir_backend_opencl)
+  weir_driver(opencl_shim weir_opencl_shim weir_backend_common)
+  target_include_directories(weir_opencl_shim SYSTEM PRIVATE ${WEIR_OPENCL_HEADERS})
+  # Its exports have the loader's names, under which the loader finds its own.
+  target_link_options(weir_opencl_shim PRIVATE LINKER:-Bsymbolic)
+endif()
 
 # Mirrors. A check compiles or it does not; where the headers are missing the test says so and skips.
-set(WEIR_VENDOR_HEADERS ${PROJECT_SOURCE_DIR}/build/headers CACHE PATH "Where scripts/test puts vendors' headers: cuda/ and hip/ below it")
 find_path(WEIR_CUDA_HEADERS cuda.h HINTS ${WEIR_VENDOR_HEADERS}/cuda PATHS /usr/local/cuda/include)
 find_path(WEIR_HIP_HEADERS hip/hip_runtime_api.h HINTS ${WEIR_VENDOR_HEADERS}/hip PATHS /opt/rocm/include NO_CMAKE_SYSTEM_PATH NO_SYSTEM_ENVIRONMENT_PATH)
 function(weir_mirror vendor headers)
@@ -80,16 +93,24 @@ endif()
 weir_mirror(hip "${WEIR_HIP_HEADERS}")
 weir_mirror(level_zero "${WEIR_LEVEL_ZERO_HEADERS}")
 
-# Tests of Level Zero talk to its simulated driver: where there is none they say so and skip.
+# Tests of Level Zero talk to its simulated driver: where there is none they say so and skip. So do OpenCL's, which talk to
+# the system's own; no driver of that is instrumented, so ThreadSanitizer would see races in it.
 weir_glob(sources "tests/backends/test_*.cpp")
 foreach(source IN LISTS sources)
   cmake_path(GET source STEM name)
   file(STRINGS ${source} of_level_zero REGEX "^#include .*level_zero")
   if(of_level_zero AND NOT TARGET weir_sim_level_zero)
     weir_register_skip(${name} backend "no simulated Level Zero driver, libze-dev is not on this machine")
+  elseif(name MATCHES "^test_opencl" AND NOT TARGET weir_opencl_shim)
+    weir_register_skip(${name} backend "no OpenCL backend, opencl-headers is not on this machine")
+  elseif(name MATCHES "^test_opencl" AND WEIR_SANITIZE STREQUAL thread)
+    weir_register_skip(${name} backend "the driver that it runs on is not made for ThreadSanitizer")
   else()
     weir_test_program(${source} backend weir_backend_common)
     add_dependencies(${name} ${weir_plugins} ${weir_driver_targets})
+    if(name MATCHES "^test_opencl")
+      target_include_directories(${name} SYSTEM PRIVATE ${WEIR_OPENCL_HEADERS})
+    endif()
   endif()
 endforeach()
 
@@ -128,7 +149,12 @@ foreach(vendor IN ITEMS cuda hip level_zero)
 endforeach()
 
 # weir_register_on_vendors(NAME LABEL MODE command...): the same test on every vendor's backend, as NAME.VENDOR; MODE is alias or strict.
+# The outer ring runs them on other drivers too, by the list in the build folder: a line each, NAME LABEL MODE command.
+set(weir_vendor_list ${CMAKE_BINARY_DIR}/vendor-tests.txt)
+file(WRITE ${weir_vendor_list} "")
 function(weir_register_on_vendors name label mode)
+  list(JOIN ARGN " " command)
+  file(APPEND ${weir_vendor_list} "${name} ${label} ${mode} ${command}\n")
   foreach(vendor IN LISTS weir_vendors)
     weir_register_test(${name}.${vendor} ${label} ${ARGN})
     set_tests_properties(${name}.${vendor} PROPERTIES

@@ -68,6 +68,22 @@ if(WEIR_CRYPTO_FOUND AND TARGET weir_core)
   list(APPEND weir_core_libraries PkgConfig::WEIR_CRYPTO)
 endif()
 
+# Ranges for NVIDIA's profilers, where NVTX 3's headers are: headers only, for one file. They come with CUDA's toolkit and as a package of
+# PyPI's, which scripts/vendor-headers fetches. Without them WEIR_NVTX=1 says so.
+set(WEIR_VENDOR_HEADERS ${PROJECT_SOURCE_DIR}/build/headers CACHE PATH "Where scripts/vendor-headers puts vendors' headers: cuda/, nvtx/ and hip/ below it")
+option(WEIR_NVTX "Build ranges for NVIDIA's profilers in, where nvtx3/nvToolsExt.h is found" ON)
+find_path(WEIR_NVTX_HEADERS nvtx3/nvToolsExt.h HINTS ${WEIR_VENDOR_HEADERS}/nvtx PATHS /usr/local/cuda/include)
+if(WEIR_NVTX AND WEIR_NVTX_HEADERS AND TARGET weir_core)
+  set(weir_nvtx ON)
+  set_source_files_properties(${PROJECT_SOURCE_DIR}/core/trace/nvtx_ranges.cpp PROPERTIES COMPILE_DEFINITIONS WEIR_HAVE_NVTX)
+  if(NOT WEIR_NVTX_HEADERS IN_LIST CMAKE_CXX_IMPLICIT_INCLUDE_DIRECTORIES)
+    set_source_files_properties(${PROJECT_SOURCE_DIR}/core/trace/nvtx_ranges.cpp PROPERTIES COMPILE_OPTIONS "-isystem;${WEIR_NVTX_HEADERS}")
+  endif()
+else()
+  set(weir_nvtx OFF)
+  message(STATUS "Without ranges for NVTX: nvtx3/nvToolsExt.h is not there, or WEIR_NVTX is off")
+endif()
+
 # What every backend is written with; a copy of it is in each plugin.
 weir_glob(weir_common_sources "backends/common/*.cpp")
 weir_object_library(weir_backend_common ${weir_common_sources})
@@ -135,6 +151,24 @@ foreach(vendor IN LISTS weir_vendor_backends)
     list(APPEND weir_plugins weir_backend_${vendor})
   endif()
 endforeach()
+
+# OpenCL's backend needs the headers of the standard (Debian's opencl-headers), which say what cl_intel_unified_shared_memory is.
+find_path(WEIR_OPENCL_HEADERS CL/cl_ext.h)
+find_library(WEIR_OPENCL_LOADER NAMES OpenCL libOpenCL.so.1)  # for programs that use OpenCL themselves
+if(WEIR_OPENCL_HEADERS)
+  file(STRINGS ${WEIR_OPENCL_HEADERS}/CL/cl_ext.h weir_opencl_usm REGEX "clDeviceMemAllocINTEL_fn")
+endif()
+if(WEIR_OPENCL_HEADERS AND weir_opencl_usm)
+  weir_glob(sources "backends/opencl/*.cpp")
+  weir_backend_plugin(weir_backend_opencl ${weir_plugin_folder} ${sources} weir_backend_common)
+  target_include_directories(weir_backend_opencl SYSTEM PRIVATE ${WEIR_OPENCL_HEADERS})
+  set(weir_apart ${sources})
+  list(FILTER weir_apart INCLUDE REGEX "/(stream|streams)\\.cpp$")
+  weir_batches(weir_backend_opencl APART ${weir_apart})
+  list(APPEND weir_plugins weir_backend_opencl)
+else()
+  message(STATUS "OpenCL's headers are not installed, or older than cl_intel_unified_shared_memory (opencl-headers): no OpenCL backend")
+endif()
 
 # What a user compiles with; alone, all that a backend is compiled with.
 set(weir_public_headers $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/api/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)

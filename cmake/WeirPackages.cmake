@@ -103,6 +103,7 @@ weir_vendor_package(cuda CUDA SUGGESTS libcuda1)
 weir_vendor_package(hip HIP SUGGESTS libamdhip64-6)
 weir_vendor_package(level_zero "Level Zero" RECOMMENDS libze1)
 weir_vendor_package(vulkan Vulkan RECOMMENDS libvulkan1)
+weir_vendor_package(opencl OpenCL RECOMMENDS "ocl-icd-libopencl1 | libopencl1")
 string(REGEX REPLACE "^, " "" weir_debian_backends "${weir_debian_backends}")
 
 weir_package(library ${weir_debian_library} libs

@@ -70,6 +70,12 @@ if(TARGET example_matmul)
   set_tests_properties(example_matmul_uneven PROPERTIES WILL_FAIL TRUE)
 endif()
 
+# On the system's OpenCL, which under a sanitizer would show its own faults and not the example's.
+if(TARGET example_opencl_matmul AND NOT WEIR_SANITIZE)
+  weir_register_test(example_opencl_matmul tree example_opencl_matmul)
+  weir_register_test(example_opencl_matmul_small tree example_opencl_matmul --size 400 --tile 100)
+endif()
+
 if(TARGET example_suballocator)
   weir_register_test(example_suballocator tree example_suballocator)
 endif()
@@ -192,6 +198,18 @@ if(TARGET weir_conformance)
       set_tests_properties(conformance_cuda_fabric PROPERTIES ENVIRONMENT
         "${weir_test_environment};${weir_environment_cuda};WEIR_SIM=devices=2\;memory=256M\;mode=strict\;export_fabric=1")
     endif()
+  endif()
+  # OpenCL's on the system's driver; and with unified shared memory, which the shim makes where the driver has none. Where the system
+  # has no driver they skip. What a sanitizer finds in the backend it finds in its own tests and in scripts/test-opencl.
+  file(GLOB weir_opencl_drivers /etc/OpenCL/vendors/*.icd)
+  if(NOT TARGET weir_backend_opencl OR NOT WEIR_OPENCL_LOADER OR NOT weir_opencl_drivers)
+    weir_register_skip(conformance_opencl_svm conformance "no OpenCL backend, loader or driver on this machine")
+  elseif(NOT WEIR_SANITIZE)
+    weir_conformance_run(conformance_opencl_svm weir_backend_opencl "usm=0")
+    weir_conformance_run(conformance_opencl_usm weir_backend_opencl "usm=1")
+    set_tests_properties(conformance_opencl_usm PROPERTIES ENVIRONMENT
+      "${weir_test_environment};WEIR_OPENCL_LIBRARY=${weir_drivers}/libweir_opencl_shim.so;WEIR_OPENCL_SHIM=usm=1")
+    weir_outer(conformance_opencl_usm)
   endif()
   # A driver in which a process is stuck for good costs one requirement: the suite ends, and says where.
   if(TARGET weir_sim_cuda AND TARGET weir_backend_cuda AND NOT WEIR_SANITIZE)

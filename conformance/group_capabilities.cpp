@@ -5,6 +5,7 @@
 #include "conformance/fixtures.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 namespace weir::conformance {
 namespace {
@@ -151,7 +152,8 @@ REQUIRE("CA-009", always(), "Every device has only capabilities whose entries ar
               fits(WEIR_CAP_BATCH_COPY, t.table.copy_batch_async != nullptr) &&
               fits(WEIR_CAP_PEER, t.table.peer_enable != nullptr) &&
               fits(WEIR_CAP_MAP_RUN, t.table.map_run != nullptr) &&
-              fits(WEIR_CAP_ACCESS_LATER, t.table.access_add != nullptr),
+              fits(WEIR_CAP_ACCESS_LATER, t.table.access_add != nullptr) &&
+              fits(WEIR_CAP_NATIVE_MEMORY, t.table.native_memory != nullptr),
           "device ", i, " has ", capability_names(about.capabilities),
           ", and an entry of these is missing");
   }
@@ -268,6 +270,43 @@ REQUIRE("CA-017", always(), "ACCESS_LATER comes with PEER.") {
     const bool claimed = (about.capabilities & WEIR_CAP_ACCESS_LATER) != 0;
     CHECK(!claimed || (about.capabilities & WEIR_CAP_PEER) != 0, "device ", i,
           " has ACCESS_LATER without PEER");
+  }
+  return {};
+}
+
+/// A struct for native_memory, of a kind that no backend has, and bytes that must stay.
+struct Told {
+  uint32_t struct_size = sizeof(Told);
+  uint32_t bytes[15] = {};
+};
+constexpr uint32_t no_kind = UINT32_MAX;
+
+REQUIRE("CA-020", always(),
+        "NATIVE_MEMORY is declared exactly where objects behind addresses are told.") {
+  WITH(WEIR_CAP_NATIVE_MEMORY, native_memory);
+  if (t.has(WEIR_CAP_NATIVE_MEMORY)) return {};
+  Told told;
+  WITHOUT(native_memory, t.device, 2 << 20U, 1, &told);
+  return {};
+}
+
+REQUIRE("CA-021", needs(WEIR_CAP_NATIVE_MEMORY),
+        "Objects behind addresses are not told of an unknown kind, of a device that does not "
+        "exist, or where no "
+        "memory is.") {
+  Plain plain(t);
+  TRY(plain.allocate(64 << 10U));
+  Told told;
+  const auto untouched = [&told] {
+    const Told before;
+    return std::memcmp(&told, &before, sizeof told) == 0;
+  };
+  REFUSED(native_memory, t.device, plain.address(), no_kind, &told);
+  CHECK(untouched(), "the refused call wrote what it tells");
+  for (uint32_t kind = 0; kind < 8; ++kind) {
+    REFUSED(native_memory, t.no_device(), plain.address(), kind, &told);
+    REFUSED(native_memory, t.device, 0, kind, &told);
+    CHECK(untouched(), "a refused call with kind ", kind, " wrote what it tells");
   }
   return {};
 }

@@ -13,7 +13,7 @@
 namespace weir::conformance {
 namespace {
 
-constexpr uint64_t known_capabilities = (WEIR_CAP_TRANSFER_STREAM << 1U) - 1;
+constexpr uint64_t known_capabilities = (WEIR_CAP_NATIVE_MEMORY << 1U) - 1;
 constexpr uint32_t no_number = 0x5afe5afe;
 
 bool printable(const char *text, size_t size) {

@@ -317,6 +317,26 @@ REQUIRE("RT-016", always(), "A reason of a failed start stays readable until the
   return {};
 }
 
+REQUIRE("RT-035", needs(WEIR_CAP_NATIVE_MEMORY),
+        "Objects of the program of a kind that the backend does not know are refused with the "
+        "reason.") {
+  const uint32_t unknown[4] = {sizeof unknown, UINT32_MAX, 0, 0};
+  weir_be_start desc{};
+  desc.struct_size = sizeof desc;
+  desc.options = t.settings.options.c_str();
+  desc.native = unknown;
+  const char *reason = nullptr;
+  weir_be_state *state = nullptr;
+  const weir_result result = start_called(t.table, &desc, &state, &reason);
+  if (result == WEIR_SUCCESS) stop_called(t.table, state);
+  CHECK(result == WEIR_ERROR_INVALID_ARGUMENT,
+        "start with natives of an unknown kind = ", result_name(result),
+        ", wanted INVALID_ARGUMENT");
+  CHECK(state == nullptr, "the failed start wrote a state");
+  CHECK(reason != nullptr && *reason != '\0', "the failed start gave no reason");
+  return {};
+}
+
 REQUIRE("RT-019", always(), "A state is stopped while its streams have work to do.") {
   constexpr uint64_t bytes = 1 << 20U;
   for (int round = 0; round < 5; ++round) {

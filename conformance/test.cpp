@@ -40,7 +40,7 @@ struct CapabilityName {
   uint64_t bit;
   const char *name;
 };
-constexpr std::array<CapabilityName, 19> capability_list{{
+constexpr std::array<CapabilityName, 20> capability_list{{
     {WEIR_CAP_VMM, "VMM"},
     {WEIR_CAP_MULTI_MAP, "MULTI_MAP"},
     {WEIR_CAP_MAP_MAY_BLOCK_DEVICE, "MAP_MAY_BLOCK_DEVICE"},
@@ -60,6 +60,7 @@ constexpr std::array<CapabilityName, 19> capability_list{{
     {WEIR_CAP_MAP_RUN, "MAP_RUN"},
     {WEIR_CAP_ACCESS_LATER, "ACCESS_LATER"},
     {WEIR_CAP_TRANSFER_STREAM, "TRANSFER_STREAM"},
+    {WEIR_CAP_NATIVE_MEMORY, "NATIVE_MEMORY"},
 }};
 
 size_t group_index(const char *id) {

@@ -8,16 +8,19 @@ set -euo pipefail
 CDPATH='' cd -- "$(dirname "${BASH_SOURCE[0]}")/.."
 
 BUILD_PACKAGES=(g++ cmake ninja-build pkg-config libxxhash-dev libcmocka-dev liblz4-dev libzstd-dev
-                liburing-dev libssl-dev libhwloc-dev nlohmann-json3-dev libcli11-dev libcairo2-dev libncurses-dev prometheus-cpp-dev python3)
-# libze: the loader and the headers of Level Zero, for its backend on a simulated driver. The rest: the terminal of weir top's tests, a
+                liburing-dev libssl-dev libhwloc-dev nlohmann-json3-dev libcli11-dev libcairo2-dev libncurses-dev prometheus-cpp-dev
+                opencl-headers libvulkan-dev python3)
+# libze: the loader and the headers of Level Zero, for its backend on a simulated driver. pocl-opencl-icd: an OpenCL that runs on CPUs. The rest: the terminal of weir top's tests, a
 # second look at the ABI, the reference, what formats man pages, Python's package installer for headers and a formatter that no release
 # has, the second compiler that weir.hpp must please, which also checks the use of mutexes, what lays out pictures of topologies, with a
 # font to measure texts by, and what runs the scripts of a page without a browser. libvulkan, mesa-vulkan: the headers and the loader
 # of Vulkan, and a driver that runs on the CPU.
-TEST_PACKAGES=(tmux libze-dev libze1 libvulkan-dev libvulkan1 mesa-vulkan-drivers abigail-tools doxygen groff-base mandoc python3-pip python3-venv clang clang-tidy graphviz
+TEST_PACKAGES=(tmux libze-dev libze1 libvulkan1 mesa-vulkan-drivers ocl-icd-libopencl1 pocl-opencl-icd abigail-tools doxygen groff-base mandoc python3-pip python3-venv clang clang-tidy graphviz
                fonts-dejavu-core nodejs)
 # Whose archives and headers a portable library has in it (WEIR_PORTABLE): their licences go with it.
 PACKED_PACKAGES=(liblz4-dev libzstd-dev libhwloc-dev liburing-dev libssl-dev libxxhash-dev nlohmann-json3-dev libcli11-dev)
+# What programs that were built here need in the root of another Debian, where drivers are that this one has not.
+DRIVER_PACKAGES=(libhwloc15 liblz4-1 libzstd1 liburing2 libssl3t64 libcmocka0 libstdc++6)
 # What makes the site of the documentation; without them there is the reference alone.
 SITE_PACKAGES=(mkdocs mkdocs-material)
 # What makes and tries packages.

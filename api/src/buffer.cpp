@@ -57,9 +57,10 @@ Status create_buffer(weir_pool handle, const weir_buffer_desc *given, const void
       return fail(WEIR_ERROR_INVALID_HANDLE, "the client is of another pool");
     client = object->id;
   }
-  WEIR_TRY(pool->engine().maker().create_buffer(desc, client, pool->stack_from(caller), out));
+  const uint32_t stack = pool->stack_from(caller);
+  WEIR_TRY(pool->engine().maker().create_buffer(desc, client, stack, out));
   if (weir::Tape *const tape = pool->engine().tap.tape(); tape != nullptr)
-    weir::pool::taped::tell_buffer(*pool, *tape, *out, desc);
+    weir::pool::taped::tell_buffer(*pool, *tape, *out, desc, stack);
   return {};
 }
 
@@ -249,10 +250,10 @@ weir_result weir_malloc(weir_pool pool, weir_device device, weir_stream stream, 
     WEIR_TRY(need(address, "address"));
     Stream *queue = nullptr;
     if (stream != nullptr) WEIR_TRY(get(*object, stream, &queue));
-    WEIR_TRY(
-        object->engine().lines().malloc(device, queue, size, object->stack_from(caller), address));
+    const uint32_t stack = object->stack_from(caller);
+    WEIR_TRY(object->engine().lines().malloc(device, queue, size, stack, address));
     if (weir::Tape *const tape = tape_of(object->engine().tap); tape != nullptr) [[unlikely]]
-      weir::pool::taped::tell_allocation(*object, *tape, queue, device, *address, size);
+      weir::pool::taped::tell_allocation(*object, *tape, queue, device, *address, size, stack);
     return {};
   });
 }

@@ -146,6 +146,31 @@ Status device_info(weir_context handle, weir_device id, weir_device_info *out) {
   return write_output(value, "info", out);
 }
 
+Status native_memory(weir_context handle, weir_device id, uint64_t address, uint32_t kind,
+                     void *out) {
+  pool::Context *context = nullptr;
+  WEIR_TRY(get(handle, &context));
+  if (id == WEIR_DEVICE_HOST)
+    return fail(WEIR_ERROR_NOT_SUPPORTED, "device is WEIR_DEVICE_HOST: its memory is no runtime's");
+  const backend::Device *device = context->places().find(id);
+  if (device == nullptr)
+    return fail(WEIR_ERROR_INVALID_ARGUMENT, "device is %u; there are %u", id,
+                context->places().count());
+  WEIR_TRY(need(out, "out"));
+  uint32_t size = 0;
+  std::memcpy(&size, out, sizeof size);
+  if (size < 2 * sizeof(uint32_t) || size > most_size)
+    return fail(WEIR_ERROR_INVALID_ARGUMENT,
+                "out.struct_size is %u; initialise it with its *_INIT macro", size);
+  if (!device->has(WEIR_CAP_NATIVE_MEMORY))
+    return fail(WEIR_ERROR_NOT_SUPPORTED,
+                "device %u, of backend %s, has no objects behind its addresses", id,
+                device->runtime->name());
+  return device->check(
+      device->table().native_memory(device->state(), device->index, address, kind, out),
+      "native_memory");
+}
+
 Status backend_info(weir_context handle, uint32_t index, weir_backend_info *out) {
   pool::Context *context = nullptr;
   WEIR_TRY(get(handle, &context));
@@ -280,6 +305,11 @@ weir_result weir_link_info_get(weir_context context, weir_device from, weir_devi
     WEIR_TRY(object->places().link(from, to, &value));
     return weir::write_output(value, "info", info);
   });
+}
+
+weir_result weir_native_memory(weir_context context, weir_device device, uint64_t address,
+                               uint32_t kind, void *out) {
+  return guarded([&] { return weir::api::native_memory(context, device, address, kind, out); });
 }
 
 weir_result weir_stream_create(weir_context context, weir_device device, uint64_t flags,

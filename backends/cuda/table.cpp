@@ -438,6 +438,7 @@ const weir_backend_table table = {
     map_run,
     unmap_run,
     access_add,
+    nullptr,  // native_memory: addresses are what CUDA takes
 };
 
 }  // namespace

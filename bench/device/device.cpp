@@ -64,7 +64,7 @@ Backend::Backend(const Settings &settings) : settings_(settings) {
   if (table_ == nullptr) give_up(path + " speaks another ABI");
   options_ = options(settings.backend + '.');
   const std::string bare = options("");
-  const weir_be_start start = {sizeof start, 0, bare.c_str(), nullptr, nullptr};
+  const weir_be_start start = {sizeof start, 0, bare.c_str(), nullptr, nullptr, nullptr};
   const char *reason = "";
   if (table_->start(&start, &state_, &reason) != WEIR_SUCCESS)
     give_up(settings.backend + ": " + reason);

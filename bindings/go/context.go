@@ -43,8 +43,17 @@ type ContextOptions struct {
 	Stacks bool
 	// Log gets each line of the log, on any goroutine, several at a time. It must not call this package.
 	Log func(level LogLevel, text string)
+	// Natives are objects of the program that backends are to use in place of their own: an engine's VkDevice.
+	Natives []Native
 	// StartTimeout is how long a backend's runtime may take to start; 0 is 60 s.
 	StartTimeout time.Duration
+}
+
+// Native is what the program has of one backend's runtime already. Handles points to a struct of that backend's header (weir/vulkan.h) in
+// memory of C; it is copied.
+type Native struct {
+	Backend string // "vulkan"
+	Handles unsafe.Pointer
 }
 
 // Context is the root object: one for a program, as a rule.
@@ -72,6 +81,9 @@ func NewContext(options *ContextOptions) (*Context, error) {
 		backend_paths:    texts.list(options.BackendPaths),
 		options:          texts.add(options.Options),
 		start_timeout_ns: C.uint64_t(options.StartTimeout),
+	}
+	if n := len(options.Natives); n > 0 {
+		desc.natives, desc.native_count = texts.natives(options.Natives), C.uint32_t(n)
 	}
 	if options.NoHostBackend {
 		desc.flags |= C.WEIR_CONTEXT_NO_HOST_BACKEND
@@ -195,6 +207,18 @@ func (c *Context) FindDevice(wish string) (Device, error) {
 	return Device(device), err
 }
 
+// NativeMemory tells the runtime's own object behind an address that a lease gave: a VkBuffer and an offset. out points to a struct of the
+// backend's header, which kind names, in memory of C with its size set. ErrNotSupported where addresses are what the runtime takes.
+func (c *Context) NativeMemory(device Device, address uint64, kind uint32, out unsafe.Pointer) error {
+	const op = "native memory"
+	if err := c.enter(op); err != nil {
+		return err
+	}
+	defer c.leave()
+	return failed(op, C.weirgo_native_memory(C.uintptr_t(c.handle), C.uint32_t(device), C.uint64_t(address),
+		C.uint32_t(kind), out))
+}
+
 // Capabilities are what a device can do; docs/backend-abi.md of the library has the meaning of each.
 type Capabilities uint64
 
@@ -218,6 +242,7 @@ const (
 	CapMapRun            Capabilities = C.WEIR_CAP_MAP_RUN
 	CapAccessLater       Capabilities = C.WEIR_CAP_ACCESS_LATER
 	CapTransferStream    Capabilities = C.WEIR_CAP_TRANSFER_STREAM
+	CapNativeMemory      Capabilities = C.WEIR_CAP_NATIVE_MEMORY
 )
 
 // DeviceInfo is what a context knows of a device.

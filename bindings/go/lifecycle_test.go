@@ -10,9 +10,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
+	"unsafe"
 )
 
 func TestWholeLife(t *testing.T) {
@@ -145,6 +147,27 @@ func TestBufferIsReaderAtAndWriterAt(t *testing.T) {
 	if info, err = b.Info(0, Whole); err != nil || info.Priority != PriorityHigh {
 		t.Fatal(info, err)
 	}
+}
+
+// No backend here takes objects of the program, so each call says which one was asked.
+func TestNativesReachTheBackendThatTheyAreFor(t *testing.T) {
+	memory, err := syscall.Mmap(-1, 0, os.Getpagesize(), syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
+	ok(t, err)
+	defer func() { ok(t, syscall.Munmap(memory)) }()
+	memory[0], memory[4] = 16, 1
+	handles := unsafe.Pointer(&memory[0])
+	_, err = NewContext(&ContextOptions{Options: smallHost, NoSearch: true, Natives: []Native{{"host", handles}}})
+	if e := expect(t, err, ErrNotSupported); !strings.Contains(e.Message, "backend host") {
+		t.Error(e)
+	}
+	_, err = NewContext(&ContextOptions{Options: smallHost, NoSearch: true,
+		Natives: []Native{{"host", handles}, {"nobody", nil}}})
+	if e := expect(t, err, ErrInvalidArgument); !strings.Contains(e.Message, "natives[1].handles") {
+		t.Error(e)
+	}
+	w := newWorld(t, setup{})
+	expect(t, w.context.NativeMemory(0, 4096, 1, handles), ErrNotSupported)
+	expect(t, w.context.NativeMemory(0, 4096, 1, nil), ErrInvalidArgument)
 }
 
 func TestStacksWhereTheyAreAskedFor(t *testing.T) {

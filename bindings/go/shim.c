@@ -123,6 +123,11 @@ weirgo_error *weirgo_device_count(uintptr_t context, uint32_t *count) {
   return weirgo_check(weir_device_count(CONTEXT(context), count));
 }
 
+weirgo_error *weirgo_native_memory(uintptr_t context, uint32_t device, uint64_t address,
+                                   uint32_t kind, void *out) {
+  return weirgo_check(weir_native_memory(CONTEXT(context), device, address, kind, out));
+}
+
 weirgo_error *weirgo_device_find(uintptr_t context, const char *wish, uint32_t *device) {
   return weirgo_check(weir_device_find(CONTEXT(context), wish, device));
 }

@@ -50,6 +50,8 @@ weirgo_error *weirgo_context_destroy(uintptr_t context);
 weirgo_error *weirgo_backend_count(uintptr_t context, uint32_t *count);
 weirgo_error *weirgo_backend_info(uintptr_t context, uint32_t index, weir_backend_info *info);
 weirgo_error *weirgo_device_count(uintptr_t context, uint32_t *count);
+weirgo_error *weirgo_native_memory(uintptr_t context, uint32_t device, uint64_t address,
+                                   uint32_t kind, void *out);
 weirgo_error *weirgo_device_find(uintptr_t context, const char *wish, uint32_t *device);
 weirgo_error *weirgo_device_info(uintptr_t context, uint32_t device, weir_device_info *info);
 weirgo_error *weirgo_link_info(uintptr_t context, uint32_t from, uint32_t to, weir_link_info *info);

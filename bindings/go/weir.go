@@ -160,6 +160,17 @@ func (s *cStrings) list(texts []string) **C.char {
 	return (**C.char)(memory)
 }
 
+// natives is the array in C memory.
+func (s *cStrings) natives(of []Native) *C.weir_native {
+	memory := C.calloc(C.size_t(len(of)), C.sizeof_weir_native)
+	s.all = append(s.all, memory)
+	for i, native := range unsafe.Slice((*C.weir_native)(memory), len(of)) {
+		native.backend, native.handles = s.add(of[i].Backend), of[i].Handles
+		unsafe.Slice((*C.weir_native)(memory), len(of))[i] = native
+	}
+	return (*C.weir_native)(memory)
+}
+
 func (s *cStrings) free() {
 	for _, memory := range s.all {
 		C.free(memory)

@@ -373,6 +373,17 @@ Status Acquirer::fill_all(Releasable &lock, move::Plan &plan, move::Plan **stuck
   return status;
 }
 
+/// By its first buffer's name, if that lives and has one.
+static void name_acquire(page::BufferDirectory &buffers, std::span<const weir_use> uses,
+                         RangeText &text) noexcept WEIR_HELD {
+  uint32_t index = 0;
+  uint64_t generation = 0;
+  const bool lives = buffers.decode(uses.front().buffer, &index, &generation) &&
+                     buffers.hot(index).lives(generation);
+  text.add("acquire%s", lives ? buffers.quoted(index).c_str() : "");
+  if (uses.size() > 1) text.add(", %zu buffers", uses.size());
+}
+
 Status Acquirer::acquire(Stream &stream, weir_use *uses, size_t count,
                          const page::AcquireOptions &options, lease::Lease *lease) {
   const policy::Scrubbing scrubbing(env_.scrub_turns);
@@ -391,6 +402,10 @@ Status Acquirer::acquire(Stream &stream, weir_use *uses, size_t count,
     if_memory([&]() WEIR_HELD { others_.prefetcher.note_acquire(*state, nullptr); });
     return {};
   }
+  const RangeScope range(env_.sync.tap.ranges(), RangeKind::acquire,
+                         [&](RangeText &text) WEIR_HELD {
+                           name_acquire(page_.buffers, {uses, count}, text);
+                         });
   const WaitCall call(env_.sync.tap.waits());
   // A small set's lists lie on the stack. They keep their memory from try to try, so a set that waits takes no more of it.
   std::array<std::byte, 4096> room;

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <chrono>
 #include <thread>
+#include <vector>
 
 namespace weir::backend {
 namespace {
@@ -18,6 +19,7 @@ namespace {
 struct Attempt {
   weir_backend_table table;
   std::string options;
+  std::vector<std::byte> native;  ///< aligned for any type, as all of the heap's is
   std::shared_ptr<LogGate> log;
   RankedMutex<Rank::leaf> mutex;
   Signal changed;
@@ -57,6 +59,7 @@ struct Attempt {
     desc.options = options.c_str();
     desc.log = log->wanted() ? LogGate::write : nullptr;
     desc.log_user = log.get();
+    desc.native = native.empty() ? nullptr : native.data();
     const char *reason = "";
     weir_be_state *state = nullptr;
     const weir_result result = table.start(&desc, &state, &reason);
@@ -79,10 +82,12 @@ void LogGate::close() noexcept {
 }
 
 Started start_within(const weir_backend_table &table, const char *options,
-                     std::shared_ptr<LogGate> log, uint64_t timeout_ns) {
+                     std::span<const std::byte> native, std::shared_ptr<LogGate> log,
+                     uint64_t timeout_ns) {
   auto attempt = std::make_shared<Attempt>();
   attempt->table = table;
   attempt->options = options;
+  attempt->native.assign(native.begin(), native.end());
   attempt->log = std::move(log);
   std::thread thread;
   {

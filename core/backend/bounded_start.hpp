@@ -10,7 +10,9 @@
 #include <weir/backend.h>
 
 #include <atomic>
+#include <cstddef>
 #include <memory>
+#include <span>
 #include <string>
 
 namespace weir::backend {
@@ -38,8 +40,10 @@ struct Started {
 };
 
 /// Calls table.start() and waits for up to timeout_ns. A result of TIMEOUT is this function's own: start() was given up.
-/// The gate is the backend's for as long as the state lives. Throws when no thread can be made.
+/// The gate is the backend's for as long as the state lives. `native` (weir_be_start.native, or nothing) is copied. Throws when no
+/// thread can be made.
 Started start_within(const weir_backend_table &table, const char *options,
-                     std::shared_ptr<LogGate> log, uint64_t timeout_ns);
+                     std::span<const std::byte> native, std::shared_ptr<LogGate> log,
+                     uint64_t timeout_ns);
 
 }  // namespace weir::backend

@@ -50,6 +50,7 @@ constexpr Group groups[] = {
                granule_import_fabric),
     WEIR_GROUP("runs of granules", WEIR_CAP_MAP_RUN, map_run, unmap_run),
     WEIR_GROUP("access of peers to what is mapped", WEIR_CAP_ACCESS_LATER, access_add, access_add),
+    WEIR_GROUP("the runtime's own objects", WEIR_CAP_NATIVE_MEMORY, native_memory, native_memory),
 };
 #undef WEIR_GROUP
 
@@ -196,9 +197,13 @@ Status Runtime::check_capabilities(const weir_be_device &device) const {
   return {};
 }
 
-Status Runtime::start(const char *options, const Log &log, uint64_t timeout_ns) {
+Status Runtime::start(const char *options, std::span<const std::byte> native, const Log &log,
+                      uint64_t timeout_ns) {
+  if (!native.empty() && table_.native_memory == nullptr)
+    return fail(WEIR_ERROR_NOT_SUPPORTED, "backend %s takes no natives of the program",
+                name_.c_str());
   log_ = std::make_shared<LogGate>(log);
-  Started started = start_within(table_, options, log_, timeout_ns);
+  Started started = start_within(table_, options, native, log_, timeout_ns);
   const weir_result result = started.result;
   if (result == WEIR_SUCCESS) {
     state_ = started.state;
@@ -215,6 +220,9 @@ Status Runtime::start(const char *options, const Log &log, uint64_t timeout_ns) 
   // A wrong option is the caller's mistake, not a missing runtime.
   if (result == WEIR_ERROR_INVALID_ARGUMENT)
     return fail(result, "backend %s: %s", name_.c_str(), reason_.c_str());
+  if (!native.empty())
+    return fail(WEIR_ERROR_BACKEND, "backend %s can't use the program's natives: %s", name_.c_str(),
+                reason_.c_str());
   return {};
 }
 

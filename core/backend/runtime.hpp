@@ -10,7 +10,9 @@
 
 #include <weir/backend.h>
 
+#include <cstddef>
 #include <memory_resource>
+#include <span>
 #include <string>
 
 namespace weir::backend {
@@ -28,8 +30,10 @@ class Runtime {
   Status load(const char *path);
   /// Takes the table of a backend linked into the program.
   Status adopt(weir_backend_query_fn query, const char *path);
-  /// Starts the runtime, within the bound. That it can't start is no error: see available() and reason().
-  Status start(const char *options, const Log &log, uint64_t timeout_ns);
+  /// Starts the runtime, within the bound, with the program's own objects if there are any (they are copied). That it can't start
+  /// is no error without those: see available() and reason().
+  Status start(const char *options, std::span<const std::byte> native, const Log &log,
+               uint64_t timeout_ns);
   /// Stands for a library that could not be loaded: called after "libweir_backend_NAME.so", and not available.
   void stand_for(const char *path, const char *reason);
   /// What a device says it can do must be in the table.

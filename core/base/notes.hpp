@@ -31,6 +31,7 @@ enum Kind : uint8_t {
   allocate,     ///< Allocation: weir_malloc
   free,         ///< Allocation: weir_free, before it
   synchronize,  ///< Synchronize: weir_stream_synchronize has returned
+  stack,        ///< Stack, then its frames (trace/stack_text.hpp): before what it made
 };
 
 /// Bits of Tape::wanted.
@@ -74,8 +75,11 @@ struct Fence : Note {
 
 struct Buffer : Note {
   uint64_t buffer = 0;
+  uint64_t size = 0;  ///< where it was made just now
   uint32_t pool_id = 0;
   uint32_t name_bytes = 0;
+  uint32_t stack = 0;  ///< by which calls it was made; 0: not known, or told before
+  bool made = false;   ///< just now
 };
 
 struct Refusal : Note {
@@ -140,6 +144,12 @@ struct Allocation : Note {
   uint32_t device = 0;           ///< as it was given
   uint32_t stream = UINT32_MAX;  ///< UINT32_MAX: none
   uint32_t stream_device = 0;    ///< where it is
+  uint32_t stack = 0;            ///< by which calls it was made; 0: not known
+};
+
+struct Stack : Note {
+  uint32_t number = 0;
+  uint32_t text_bytes = 0;
 };
 
 template <class Of>
@@ -168,11 +178,13 @@ class Stretch {
   const uint64_t begin_ns_;
 };
 
-/// A round of evictions from here until tell().
+/// A round of evictions from here until tell(), and a range as long as this lives.
 class Round {
  public:
-  Round(const Tap &tap, uint32_t pool_id, uint32_t device, uint64_t number) noexcept
-      : tape_(tap.tape()) {
+  Round(const Tap &tap, uint32_t pool_id, uint32_t device, size_t pages, uint64_t number) noexcept
+      : range_(tap.ranges(), RangeKind::eviction,
+               [&](RangeText &text) { text.add("evict %zu pages, device %u", pages, device); }),
+        tape_(tap.tape()) {
     if (tape_ == nullptr) return;
     note_.begin_ns = steady_ns();
     note_.number = number;
@@ -188,6 +200,7 @@ class Round {
   }
 
  private:
+  const RangeScope range_;
   Tape *const tape_;
   Evictions note_;
 };

@@ -4,14 +4,18 @@
 
 #include "core/base/stacks.hpp"
 
+#include "core/base/build_id.hpp"
 #include "core/base/grow.hpp"
 #include "core/base/name.hpp"
 
 #include <dlfcn.h>
 #include <execinfo.h>
+#include <link.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <climits>
 #include <cstdio>
 #include <cstring>
 #include <new>
@@ -28,6 +32,55 @@ uint64_t hash_of(std::span<void *const> frames) noexcept {
       hash = (hash ^ ((address >> shift) & 0xffU)) * 0x100000001b3U;
   }
   return hash;
+}
+
+/// A library may have been found by a path that is not whole.
+std::string path_of(const char *name) {
+  std::array<char, PATH_MAX> whole;
+  return name[0] != '/' && realpath(name, whole.data()) != nullptr ? whole.data() : name;
+}
+
+/// Of the program itself, which the loader has no name for but the first argument.
+std::string own_path(const char *otherwise) {
+  std::array<char, PATH_MAX> path;
+  const ssize_t length = readlink("/proc/self/exe", path.data(), path.size());
+  return length > 0 && static_cast<size_t>(length) < path.size()
+             ? std::string(path.data(), static_cast<size_t>(length))
+             : otherwise;
+}
+
+struct Wanted {
+  uintptr_t begin;  ///< of the file's first mapped byte
+  std::string *build_id;
+};
+
+/// One file that is loaded.
+int look_for(dl_phdr_info *file, size_t /*size*/, void *data) {
+  auto &wanted = *static_cast<Wanted *>(data);
+  bool is_it = false;
+  for (ElfW(Half) i = 0; i < file->dlpi_phnum; ++i) {
+    const ElfW(Phdr) &part = file->dlpi_phdr[i];
+    if (part.p_type != PT_LOAD) continue;
+    // The first one's, rounded down to a page, is where the file begins.
+    const uintptr_t at = file->dlpi_addr + part.p_vaddr;
+    is_it = wanted.begin <= at && at - wanted.begin < (uintptr_t{1} << 16U);
+    break;
+  }
+  if (!is_it) return 0;
+  for (ElfW(Half) i = 0; i < file->dlpi_phnum && wanted.build_id->empty(); ++i) {
+    const ElfW(Phdr) &part = file->dlpi_phdr[i];
+    if (part.p_type != PT_NOTE) continue;
+    *wanted.build_id = build_id_of_notes(
+        {reinterpret_cast<const std::byte *>(file->dlpi_addr + part.p_vaddr), part.p_memsz});
+  }
+  return 1;
+}
+
+std::string build_id_at(uintptr_t begin) {
+  std::string build_id;
+  Wanted wanted{begin, &build_id};
+  (void)dl_iterate_phdr(look_for, &wanted);
+  return build_id;
 }
 
 }  // namespace
@@ -63,7 +116,7 @@ uint32_t Stacks::keep(std::span<void *const> frames) noexcept {
     const auto number = static_cast<uint32_t>(stacks_.size() + 1);
     numbers_.emplace(hash, number);
     stacks_.push_back(
-        {static_cast<uint32_t>(frames_.size()), static_cast<uint32_t>(frames.size())});
+        {static_cast<uint32_t>(frames_.size()), static_cast<uint32_t>(frames.size()), 0});
     frames_.insert(frames_.end(), frames.begin(), frames.end());
     bytes_ += bytes_of(frames.size());
     return number;
@@ -89,26 +142,48 @@ uint64_t Stacks::dropped() const noexcept {
   return dropped_;
 }
 
-std::string describe_frame(void *frame) {
+bool Stacks::told(uint32_t number, uint32_t telling) const noexcept {
+  const Guard hold(mutex_);
+  return number == 0 || stacks_[number - 1].told == telling;
+}
+
+void Stacks::set_told(uint32_t number, uint32_t telling) noexcept {
+  const Guard hold(mutex_);
+  if (number != 0) stacks_[number - 1].told = telling;
+}
+
+FrameSight look_up_frame(void *frame) {
   // A call may be the last instruction of its function.
   const auto address = reinterpret_cast<uintptr_t>(frame) - 1;
+  FrameSight sight;
+  sight.offset = address;
   Dl_info info{};
+  link_map *module = nullptr;
   char text[64];
-  if (dladdr(reinterpret_cast<void *>(address), &info) == 0 || info.dli_fname == nullptr) {
+  if (dladdr1(reinterpret_cast<void *>(address), &info, reinterpret_cast<void **>(&module),
+              RTLD_DL_LINKMAP) == 0 ||
+      module == nullptr || info.dli_fname == nullptr) {
     (void)std::snprintf(text, sizeof text, "%#zx", address);
-    return text;
+    sight.line = text;
+    return sight;
   }
-  const char *const slash = std::strrchr(info.dli_fname, '/');
-  std::string line = slash != nullptr ? slash + 1 : info.dli_fname;
+  sight.file = module->l_name[0] != '\0' ? path_of(module->l_name) : own_path(info.dli_fname);
+  sight.offset = address - module->l_addr;  // what it was moved by: 0 if it is where it was linked
+  sight.build_id = build_id_at(reinterpret_cast<uintptr_t>(info.dli_fbase));
+  sight.line = sight.file.substr(sight.file.rfind('/') + 1);
   if (info.dli_sname != nullptr) {
+    sight.function = info.dli_sname;
     (void)std::snprintf(text, sizeof text, "+%#zx)",
                         address - reinterpret_cast<uintptr_t>(info.dli_saddr));
-    line += '(' + std::string(info.dli_sname) + text;
+    sight.line += '(' + sight.function + text;
   }
-  (void)std::snprintf(text, sizeof text, " [+%#zx]",
-                      address - reinterpret_cast<uintptr_t>(info.dli_fbase));
-  return line + text;
+  (void)std::snprintf(text, sizeof text, " [+%#llx]",
+                      static_cast<unsigned long long>(sight.offset));
+  sight.line += text;
+  return sight;
 }
+
+std::string describe_frame(void *frame) { return look_up_frame(frame).line; }
 
 std::string StackedText::whole() const {
   constexpr size_t most_lines = 8;

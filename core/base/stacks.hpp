@@ -3,11 +3,13 @@
 // Stacks: who has made what, where a program asks for it (WEIR_CONTEXT_STACKS, WEIR_STACKS=1): the calls that led to an allocation, each
 // distinct stack once, under a number. Taking one needs no lock but its own; what there is no room for is counted and has no number.
 //
-// What must hold: it never fails a call. Frames are return addresses, so what is printed is the address before.
+// What must hold: it never fails a call. Frames are return addresses, so what is printed is the address before. Whoever writes traces is told
+// each stack once: tell_again() begins anew, and a stack that is told twice does no harm.
 #pragma once
 
 #include "core/base/mutex.hpp"
 
+#include <atomic>
 #include <cstdint>
 #include <memory_resource>
 #include <span>
@@ -37,10 +39,18 @@ class Stacks {
   /// That had no room.
   uint64_t dropped() const noexcept;
 
+  /// A trace begins, which has been told of no stack.
+  void tell_again() noexcept { telling_.fetch_add(1, std::memory_order_relaxed); }
+  uint32_t telling() const noexcept { return telling_.load(std::memory_order_relaxed); }
+  /// Whether set_told() has been called with both.
+  bool told(uint32_t number, uint32_t telling) const noexcept;
+  void set_told(uint32_t number, uint32_t telling) noexcept;
+
  private:
   struct Stack {
     uint32_t first;  ///< of frames_
     uint32_t count;
+    uint32_t told = 0;  ///< in which telling last
   };
   /// What one more takes, in all tables.
   static uint64_t bytes_of(size_t frames) noexcept {
@@ -58,7 +68,18 @@ class Stacks {
   std::pmr::unordered_multimap<uint64_t, uint32_t> numbers_ WEIR_GUARDED_BY(mutex_);  ///< by hash
   uint64_t bytes_ WEIR_GUARDED_BY(mutex_) = 0;
   uint64_t dropped_ WEIR_GUARDED_BY(mutex_) = 0;
+  std::atomic<uint32_t> telling_{1};
 };
+
+/// Where a return address leads. Asks the loader, so with no lock held.
+struct FrameSight {
+  std::string file;      ///< its path; "": of no file
+  std::string build_id;  ///< of the file, in hexadecimal digits; "": it has none
+  uint64_t offset = 0;   ///< as addr2line wants it; the address itself where there is no file
+  std::string function;  ///< that the file exports; "": not known
+  std::string line;      ///< as describe_frame() has it
+};
+FrameSight look_up_frame(void *frame);
 
 /// A return address as people and addr2line read it; asks the loader, so with no lock held: "libm.so.6(function+0x12) [+0x1a2b]", the last being the offset in the file.
 std::string describe_frame(void *frame);

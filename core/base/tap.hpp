@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Tap: where a pool can be listened to. It has the tape that a trace is written to, while there is one, and what acquires have waited
-// for and how long moves took, always. Who has something to tell looks for the tape first: one load, and nothing more where nobody listens.
+// for and how long moves took, always; and the profilers that are told what its threads are at. Who has something to tell looks for the
+// tape first: one load, and nothing more where nobody listens.
 #pragma once
 
 #include "core/base/move_times.hpp"
+#include "core/base/ranges.hpp"
 #include "core/base/waits.hpp"
 
 #include <atomic>
@@ -21,6 +23,10 @@ class Tap {
   /// A number for a round of evictions. 0 is none.
   uint64_t next_round() noexcept { return rounds_.fetch_add(1, std::memory_order_relaxed) + 1; }
 
+  /// Set once, before the pool's first thread.
+  void set(const PoolRanges &ranges) noexcept { ranges_ = ranges; }
+  const PoolRanges &ranges() const noexcept { return ranges_; }
+
   Waits &waits() noexcept { return waits_; }
   const Waits &waits() const noexcept { return waits_; }
   MoveTimes &moves() noexcept { return moves_; }
@@ -31,6 +37,7 @@ class Tap {
   std::atomic<uint64_t> rounds_{0};
   Waits waits_;
   MoveTimes moves_;
+  PoolRanges ranges_;
 };
 
 }  // namespace weir

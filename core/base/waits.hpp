@@ -5,9 +5,11 @@
 // nothing, so what the pool's own threads do is no wait of the program's.
 //
 // Nothing here decides anything, allocates or takes a lock. Who listens to a thread (WaitLog) is told of every scope as it ends.
+// Within a range (ranges.hpp) a scope is one, too, also on a thread without a call.
 #pragma once
 
 #include "core/base/clock.hpp"
+#include "core/base/ranges.hpp"
 
 #include <array>
 #include <atomic>
@@ -145,7 +147,8 @@ class WaitCall {
 
 class WaitScope {
  public:
-  explicit WaitScope(Wait why, uint64_t cause = 0) noexcept : why_(why), cause_(cause) {
+  explicit WaitScope(Wait why, uint64_t cause = 0) noexcept
+      : range_(RangeKind::wait, wait_name(why)), why_(why), cause_(cause) {
     ThreadWaits &here = detail::thread_waits;
     if (here.call == nullptr) return;
     outer_ = here.innermost;
@@ -178,6 +181,7 @@ class WaitScope {
   }
 
  private:
+  const RangeScope range_;
   Waits *waits_ = nullptr;      ///< nullptr: the thread is in no call
   WaitScope *outer_ = nullptr;  ///< of the same call
   const Wait why_;

@@ -114,7 +114,12 @@ Status Relocator::execute(uint8_t place, std::span<const MoveOrder> orders, bool
     list_copies(device, move, &copies);
   }
   Stamp done;
-  const Status status = lock.unlocked([&] { return enqueue_moves(device, &waits, copies, &done); });
+  const Status status = lock.unlocked([&] {
+    const RangeScope range(env_.sync.tap.ranges(), RangeKind::move, [&](RangeText &text) {
+      text.add("compact %zu places, device %u", moves.size(), device.device.id);
+    });
+    return enqueue_moves(device, &waits, copies, &done);
+  });
   const KeepError keep;
   others_.losses.note(device, status);
   for (Move &move : moves) {

@@ -166,7 +166,12 @@ bool Demoter::carry(Releasable &lock, Round round, Status *why) {
   const bool within = std::exchange(working_, true);  // a round that makes room for its own pages
   if (round.first != moves_.size()) {
     const uint64_t start = cold_.now_ns();
-    lock.unlocked([&] { send_all(&round); });
+    lock.unlocked([&] {
+      const RangeScope range(env_.sync.tap.ranges(), RangeKind::move, [&](RangeText &text) {
+        text.add("demote %zu pages", moves_.size() - round.first);
+      });
+      send_all(&round);
+    });
     if (round.all_stored) cold_.storage()->pace.went_down(round.bytes, cold_.now_ns() - start);
     while (moves_.size() > round.first) {
       ios_used_ = moves_.back().first_io;

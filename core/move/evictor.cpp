@@ -182,7 +182,7 @@ void Evictor::run(Releasable &lock, Drain &drain, const std::pmr::vector<PageRef
   const uint64_t round = env_.sync.tap.next_round();
   device.evictions.begin_round(round);
   WaitScope::because_of(round);
-  notes::Round told(env_.sync.tap, env_.config.pool_id, device.device.id, round);
+  notes::Round told(env_.sync.tap, env_.config.pool_id, device.device.id, pages.size(), round);
   std::pmr::vector<Victim> victims(env_.memory);
   try {
     victims.reserve(pages.size());

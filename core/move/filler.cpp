@@ -399,9 +399,19 @@ void Filler::settle_unfilled(const Plan &plan, PlanPage &page) noexcept {
   page_.tiers.forget_idle(region, page.page);
 }
 
+static void name_fill(const Plan &plan, RangeText &text) noexcept {
+  const auto pages = std::ranges::count_if(plan.pages, &PlanPage::filling);
+  text.add("fill %zu pages, device %u, %s", static_cast<size_t>(pages), plan.device->device.id,
+           plan.terms.planned ? "plan"
+           : plan.terms.quiet ? "prefetch"
+                              : "demand");
+}
+
 Status Filler::bring(Releasable &lock, Plan &plan) {
   PoolDevice *lost = nullptr;
   const Status status = lock.unlocked([&] {
+    const RangeScope range(env_.sync.tap.ranges(), RangeKind::move,
+                           [&plan](RangeText &text) { name_fill(plan, text); });
     for (const physical::Doomed &old : plan.doomed)
       (void)plan.device->memory.granules().destroy(old);
     const Status filled = with_memory("while filling pages", [&] { return fill(plan); });

@@ -157,6 +157,8 @@ void Recompressor::recode(Releasable &lock, Region &region, uint32_t page) {
   tiers_.pin(job_, region, page, false);
   uint64_t won = 0;
   const Outcome outcome = lock.unlocked([&] {
+    const RangeScope range(env_.sync.tap.ranges(), RangeKind::move,
+                           [](RangeText &text) { text.add("recompress a page"); });
     env_.sync.points.at("recompress");
     Outcome recoded = Outcome::later;
     if_memory([&] { recoded = recode_parts(&won); });

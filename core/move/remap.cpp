@@ -168,6 +168,9 @@ Status Relocator::remap_fragment(uint8_t place, const LooseFragment &loose, bool
     return {};
   }
   const Status status = lock.unlocked([&] {
+    const RangeScope range(env_.sync.tap.ranges(), RangeKind::move, [&](RangeText &text) {
+      text.add("compact a part of a buffer, device %u", device.device.id);
+    });
     return with_memory("to move a part of a buffer", [&] { return carry_fragment(move); });
   });
   const KeepError keep;

@@ -63,6 +63,7 @@ Status Context::start(const weir_context_desc &desc, weir_backend_query_fn built
       (stacks != nullptr && std::strcmp(stacks, "1") == 0))
     watch_.stacks = make_owned<Stacks>(&memory_, &memory_);
   if (const char *folder = secure_getenv("WEIR_OOM_DUMP")) watch_.oom_folder = folder;
+  watch_.profilers.start(log_);
   start_timeout_ns_ = desc.start_timeout_ns != 0 ? desc.start_timeout_ns : usual_start_ns;
   const char *options = desc.options;
   const char *environment = secure_getenv("WEIR_OPTIONS");
@@ -72,16 +73,23 @@ Status Context::start(const weir_context_desc &desc, weir_backend_query_fn built
     log_(WEIR_LOG_WARNING,
          "WEIR_OPTIONS is \"%s\", and not read: the program gives options of its own, \"%s\"",
          environment, options);
+  Given given{options, {}};
+  WEIR_TRY(given.natives.read(desc));
   topology::Settings settings(&memory_);
   WEIR_TRY(topology::read_settings(options, &settings));
   WEIR_TRY(places_.prepare(settings, &rehearsal_));
-  if (built_in != nullptr) WEIR_TRY(add_backend(built_in, "built-in", options));
+  if (built_in != nullptr) WEIR_TRY(add_backend(built_in, "built-in", given));
   for (uint32_t i = 0; i < desc.backend_count; ++i)
-    WEIR_TRY(add_backend(desc.backends[i], "linked", options));
+    WEIR_TRY(add_backend(desc.backends[i], "linked", given));
   for (const char *const *path = desc.backend_paths; path != nullptr && *path != nullptr; ++path)
-    WEIR_TRY(add_library(*path, options));
-  if (search_folder != nullptr) WEIR_TRY(search(search_folder, options));
+    WEIR_TRY(add_library(*path, given));
+  if (search_folder != nullptr) WEIR_TRY(search(search_folder, given));
   WEIR_TRY(check_options(options));
+  WEIR_TRY(given.natives.check_all([this](const char *name) {
+    return std::any_of(runtimes_.begin(), runtimes_.end(), [name](const auto &runtime) {
+      return std::strcmp(runtime->name(), name) == 0 && runtime->available();
+    });
+  }));
   WEIR_TRY(places_.complete());
   watch_.live.open(log_, shown_places(), live::Folder::Surroundings::own());
   return {};
@@ -106,22 +114,22 @@ std::pmr::string Context::options_for(const backend::Runtime &runtime, const cha
   return own.empty() ? rehearsal_ : rehearsal_ + ";" + own;
 }
 
-Status Context::add_backend(weir_backend_query_fn query, const char *path, const char *options) {
+Status Context::add_backend(weir_backend_query_fn query, const char *path, const Given &given) {
   auto runtime = make_owned<backend::Runtime>(&memory_, &memory_);
   WEIR_TRY(runtime->adopt(query, path));
-  return start_backend(std::move(runtime), options);
+  return start_backend(std::move(runtime), given);
 }
 
-Status Context::add_library(const char *path, const char *options) {
+Status Context::add_library(const char *path, const Given &given) {
   auto runtime = make_owned<backend::Runtime>(&memory_, &memory_);
   WEIR_TRY(runtime->load(path));
-  return start_backend(std::move(runtime), options);
+  return start_backend(std::move(runtime), given);
 }
 
-Status Context::start_backend(Owned<backend::Runtime> runtime, const char *options) {
-  const std::pmr::string own = options_for(*runtime, options);
+Status Context::start_backend(Owned<backend::Runtime> runtime, const Given &given) {
+  const std::pmr::string own = options_for(*runtime, given.options);
   grow_by(runtimes_);
-  WEIR_TRY(runtime->start(own.c_str(), log_, start_timeout_ns_));
+  WEIR_TRY(runtime->start(own.c_str(), given.natives.of(runtime->name()), log_, start_timeout_ns_));
   if (!runtime->available()) {
     log_(WEIR_LOG_INFO, "backend %s is not available: %s", runtime->name(), runtime->reason());
   } else {
@@ -133,7 +141,7 @@ Status Context::start_backend(Owned<backend::Runtime> runtime, const char *optio
 
 /// Libraries beside libweir, in the order of their names. One that is broken, or no backend, is reported, and told like a
 /// runtime that is not there.
-Status Context::search(const char *folder, const char *options) {
+Status Context::search(const char *folder, const Given &given) {
   DIR *dir = opendir(folder);
   if (dir == nullptr) return {};
   std::pmr::vector<std::pmr::string> found(&memory_);
@@ -146,13 +154,14 @@ Status Context::search(const char *folder, const char *options) {
   closedir(dir);
   std::sort(found.begin(), found.end());
   for (const std::pmr::string &path : found) {
-    const Status added = add_library(path.c_str(), options);
+    const Status added = add_library(path.c_str(), given);
     if (added) continue;
-    // A wrong option is the caller's mistake and is told as such.
-    if (added.code() == WEIR_ERROR_INVALID_ARGUMENT) return added;
-    log_(WEIR_LOG_WARNING, "%s", last_error().text);
     auto broken = make_owned<backend::Runtime>(&memory_, &memory_);
     broken->stand_for(path.c_str(), last_error().text);
+    // A wrong option is the caller's mistake and is told as such; and what the program has for a backend is not left aside.
+    if (added.code() == WEIR_ERROR_INVALID_ARGUMENT || !given.natives.of(broken->name()).empty())
+      return added;
+    log_(WEIR_LOG_WARNING, "%s", last_error().text);
     runtimes_.push_back(std::move(broken));
   }
   return {};

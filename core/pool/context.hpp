@@ -9,9 +9,11 @@
 #include "core/base/stacks.hpp"
 #include "core/live/page.hpp"
 #include "core/pool/meter.hpp"
+#include "core/pool/natives.hpp"
 #include "core/pool/tracer.hpp"
 #include "core/tier/storage_store.hpp"
 #include "core/topology/places.hpp"
+#include "core/trace/profilers.hpp"
 #include "core/transfer/paths.hpp"
 
 #include <array>
@@ -86,6 +88,8 @@ class Context {
   /// The devices, as the live page tells of them.
   std::vector<live::Place> shown_places() const;
   Meter &meter() noexcept { return watch_.meter; }
+  /// nullptr: no profiler is told what threads are at.
+  const Ranges *ranges() const noexcept { return watch_.profilers.ranges(); }
 
   std::atomic<uint32_t> user_streams{0};
   /// Of the pools made from now on: a test's say in their I/O, and the root of the files that tell the memory limits.
@@ -104,10 +108,15 @@ class Context {
     return false;
   }
   static Pool *reserved() noexcept { return reinterpret_cast<Pool *>(uintptr_t{1}); }
-  Status add_backend(weir_backend_query_fn query, const char *path, const char *options);
-  Status add_library(const char *path, const char *options);
-  Status start_backend(Owned<backend::Runtime> runtime, const char *options);
-  Status search(const char *folder, const char *options);
+  /// What the caller gives to backends.
+  struct Given {
+    const char *options;
+    Natives natives;
+  };
+  Status add_backend(weir_backend_query_fn query, const char *path, const Given &given);
+  Status add_library(const char *path, const Given &given);
+  Status start_backend(Owned<backend::Runtime> runtime, const Given &given);
+  Status search(const char *folder, const Given &given);
   Status check_options(const char *options);
   std::pmr::string options_for(const backend::Runtime &runtime, const char *options);
 
@@ -128,6 +137,7 @@ class Context {
     Owned<Stacks> stacks;
     std::string oom_folder;
     live::Page live;
+    trace::Profilers profilers;
     Meter meter;
     Tracer tracer;
   } watch_;

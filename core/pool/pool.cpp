@@ -64,6 +64,7 @@ Status Pool::start(const weir_pool_desc &desc) {
                              WEIR_POOL_ENCRYPT_STORAGE | WEIR_POOL_BUFFERED_STORAGE |
                              WEIR_POOL_NO_IO_URING | WEIR_POOL_NO_PEER;
   name_ = kept_name(desc.name != nullptr ? desc.name : "pool");
+  engine_.tap.set({context_.ranges(), name_.c_str()});
   WEIR_TRY(check_flags(desc.flags, known));
   if (desc.device_count == 0 || desc.device_count > page::max_devices || desc.devices == nullptr)
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "device_count is %u; a pool has 1 to %u devices",

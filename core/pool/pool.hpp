@@ -68,6 +68,8 @@ class Pool {
     Stacks *const stacks = context_.stacks();
     return stacks != nullptr ? stacks->take(caller) : 0;
   }
+  /// nullptr: they are not kept.
+  Stacks *stacks() const noexcept { return context_.stacks(); }
   /// A call on it has failed with what a report can be made of: the thread's last error is about this pool. The first shortage writes the
   /// snapshot that WEIR_OOM_DUMP asks for (refusals.cpp). No lock is held.
   void note_refusal(weir_result result) noexcept;

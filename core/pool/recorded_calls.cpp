@@ -91,7 +91,8 @@ record::VmtPool pool_of(Pool &pool, const weir_pool_stats &stats) noexcept {
 
 }  // namespace
 
-void buffer(const Pool &pool, Tape *tape, weir_buffer made, const weir_buffer_desc &desc) noexcept {
+void buffer(const Pool &pool, Tape *tape, weir_buffer made, const weir_buffer_desc &desc,
+            uint32_t stack) noexcept {
   weir_shard_desc shards = WEIR_SHARD_DESC_INIT;
   const bool sharded =
       desc.shards != nullptr && read_descriptor(desc.shards, "shards", &shards).ok();
@@ -109,6 +110,7 @@ void buffer(const Pool &pool, Tape *tape, weir_buffer made, const weir_buffer_de
     line.tag = desc.tag;
     line.priority = desc.priority;
     if (desc.name != nullptr) line.name = desc.name;
+    line.stack = stack;
     line.users = {desc.users, desc.user_count};
     if (sharded) {
       line.shard_policy = shards.policy;

@@ -67,7 +67,8 @@ void line(const Tap &tap, Make &&make) noexcept {
 
 inline uint64_t number(const void *handle) noexcept { return reinterpret_cast<uint64_t>(handle); }
 
-void buffer(const Pool &pool, Tape *tape, weir_buffer made, const weir_buffer_desc &desc) noexcept;
+void buffer(const Pool &pool, Tape *tape, weir_buffer made, const weir_buffer_desc &desc,
+            uint32_t stack) noexcept;
 void client(const Pool &pool, Tape *tape, const void *made, const weir_client_desc &desc) noexcept;
 void prefetch(const Pool &pool, Tape *tape, const backend::Stream &stream, const weir_use *uses,
               size_t count) noexcept;

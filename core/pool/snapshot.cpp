@@ -9,7 +9,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include <map>
 #include <set>
+#include <string>
 
 namespace weir::pool {
 
@@ -56,11 +58,19 @@ std::string snapshot(const Inspector &pool, const char *name) {
   });
 #undef WEIR_OF
   if (!stacks.empty() || pool.dropped_stacks() != 0) {
+    std::map<std::string, std::string> modules;  // their builds, by path
     auto &lists = document["stacks"] = nlohmann::ordered_json::object();
     for (const uint32_t number : stacks) {
       auto &lines = lists[std::to_string(number)] = nlohmann::ordered_json::array();
-      for (void *const frame : pool.stack(number)) lines.push_back(shown(describe_frame(frame)));
+      for (void *const frame : pool.stack(number)) {
+        const FrameSight sight = look_up_frame(frame);
+        lines.push_back(shown(sight.line));
+        if (!sight.file.empty()) modules[sight.file] = sight.build_id;
+      }
     }
+    auto &files = document["modules"] = nlohmann::ordered_json::array();
+    for (const auto &[file, build_id] : modules)
+      files.push_back({{"path", shown(file)}, {"build_id", build_id}});
     document["dropped_stacks"] = pool.dropped_stacks();
   }
   return document.dump(1, ' ');  // every name has been made text

@@ -6,6 +6,7 @@
 
 #include "core/base/name.hpp"
 #include "core/pool/recorded_calls.hpp"
+#include "core/trace/stack_text.hpp"
 
 #include <span>
 
@@ -58,19 +59,40 @@ Status release(Pool &pool, Tape &tape, weir_lease lease, backend::Stream &stream
   return status;
 }
 
-static void tell_name(const Pool &pool, Tape &tape, weir_buffer buffer, const char *name) noexcept {
+/// Before what it made. Two threads may tell the same one: who finds it told can rely on that.
+static void tell_stack(const Pool &pool, Tape &tape, uint32_t stack) noexcept {
+  Stacks *const stacks = pool.stacks();
+  if (stack == 0 || stacks == nullptr) return;
+  const uint32_t telling = stacks->telling();
+  if (stacks->told(stack, telling)) return;
+  const bool told = if_memory([&] {
+    const std::string text = trace::stack_text(stacks->frames(stack));
+    notes::Stack note;
+    note.number = stack;
+    note.text_bytes = static_cast<uint32_t>(text.size());
+    put(tape, notes::stack, &note, {std::as_bytes(std::span(text))});
+  });
+  if (told) stacks->set_told(stack, telling);
+}
+
+static void tell_name(const Pool &pool, Tape &tape, weir_buffer buffer, const char *name,
+                      notes::Buffer note = {}) noexcept {
   const std::string_view kept = kept_name(name);
-  notes::Buffer note;
   note.buffer = reinterpret_cast<uint64_t>(buffer);
   note.pool_id = pool.id();
   note.name_bytes = static_cast<uint32_t>(kept.size());
   put(tape, notes::buffer, &note, {std::as_bytes(std::span(kept))});
 }
 
-void tell_buffer(const Pool &pool, Tape &tape, weir_buffer buffer,
-                 const weir_buffer_desc &desc) noexcept {
-  tell_name(pool, tape, buffer, desc.name);
-  recorded::buffer(pool, recorded::if_recording(tape), buffer, desc);
+void tell_buffer(const Pool &pool, Tape &tape, weir_buffer buffer, const weir_buffer_desc &desc,
+                 uint32_t stack) noexcept {
+  tell_stack(pool, tape, stack);
+  notes::Buffer note;
+  note.made = true;
+  note.size = desc.size;
+  note.stack = stack;
+  tell_name(pool, tape, buffer, desc.name, note);
+  recorded::buffer(pool, recorded::if_recording(tape), buffer, desc, stack);
 }
 
 void tell_new_name(const Pool &pool, Tape &tape, weir_buffer buffer, const char *name) noexcept {
@@ -91,10 +113,12 @@ static notes::Allocation allocation_of(const Pool &pool, const backend::Stream *
 }
 
 void tell_allocation(const Pool &pool, Tape &tape, const backend::Stream *stream,
-                     weir_device device, uint64_t address, uint64_t size) noexcept {
+                     weir_device device, uint64_t address, uint64_t size, uint32_t stack) noexcept {
+  tell_stack(pool, tape, stack);
   notes::Allocation note = allocation_of(pool, stream, address);
   note.size = size;
   note.device = device;
+  note.stack = stack;
   put(tape, notes::allocate, &note);
 }
 

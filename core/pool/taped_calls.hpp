@@ -17,12 +17,13 @@ Status acquire(Pool &pool, Tape &tape, backend::Stream &stream, weir_use *uses, 
                const page::AcquireOptions &options, weir_lease *lease, bool async = false);
 Status release(Pool &pool, Tape &tape, weir_lease lease, backend::Stream &stream);
 
-void tell_buffer(const Pool &pool, Tape &tape, weir_buffer buffer,
-                 const weir_buffer_desc &desc) noexcept;
+/// `stack`: by which calls, of Stacks; the traces that run know it from then on. With no lock held.
+void tell_buffer(const Pool &pool, Tape &tape, weir_buffer buffer, const weir_buffer_desc &desc,
+                 uint32_t stack) noexcept;
 void tell_new_name(const Pool &pool, Tape &tape, weir_buffer buffer, const char *name) noexcept;
 /// The stream: nullptr for none. tell_free() comes before it.
 void tell_allocation(const Pool &pool, Tape &tape, const backend::Stream *stream,
-                     weir_device device, uint64_t address, uint64_t size) noexcept;
+                     weir_device device, uint64_t address, uint64_t size, uint32_t stack) noexcept;
 void tell_free(const Pool &pool, Tape &tape, const backend::Stream *stream,
                uint64_t address) noexcept;
 /// It is gone.

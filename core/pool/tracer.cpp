@@ -128,6 +128,8 @@ Status Tracer::start(const Wish &wish) {
     if (trace.open()) end(trace);
     trace = std::move(fresh);
     want();
+    // After it: whoever has read the number before may tell nobody.
+    if (Stacks *const stacks = context_.stacks(); stacks != nullptr) stacks->tell_again();
   }
   changed_.notify_all();
   (void)context_.any_pool([this](Pool &pool) {
@@ -292,13 +294,14 @@ void Tracer::detach(Pool &pool) noexcept {
   }
 }
 
-/// Those that are there already and have names.
+/// Those that are there already and have names, or stacks.
 void Tracer::tell_buffers(Pool &pool) {
   const uint64_t before = steady_ns();
   pool.engine().inspector().for_each_buffer([&](const BufferSight &sight) {
-    if (sight.name.empty()) return;
+    if (sight.name.empty() && sight.stack == 0) return;
     notes::Buffer note;
     note.ns = before;
+    note.stack = sight.stack;
     note.buffer = reinterpret_cast<uint64_t>(sight.buffer);
     note.pool_id = pool.id();
     note.name_bytes = static_cast<uint32_t>(sight.name.size());

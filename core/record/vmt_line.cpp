@@ -139,6 +139,7 @@ bool VmtLines::buffer(const VmtBuffer &buffer) noexcept {
       .key("tag", buffer.tag)
       .signed_key("priority", buffer.priority)
       .key("name", cut(buffer.name, most_name))
+      .key("stack", buffer.stack)
       .devices_key("users", buffer.users)
       .key("shard_policy", buffer.shard_policy)
       .devices_key("shard_devices", buffer.shard_devices)
@@ -186,7 +187,7 @@ bool VmtLines::unregister_host(uint64_t buffer) noexcept {
 }
 
 bool VmtLines::allocate(uint64_t allocation, uint64_t pool, uint64_t device, uint64_t stream,
-                        uint64_t bytes, std::string_view name) noexcept {
+                        uint64_t bytes, std::string_view name, uint64_t stack) noexcept {
   return line("m")
       .number(allocation)
       .number(pool)
@@ -194,7 +195,20 @@ bool VmtLines::allocate(uint64_t allocation, uint64_t pool, uint64_t device, uin
       .number_or_none(stream)
       .number(bytes)
       .key("name", cut(name, most_name))
+      .key("stack", stack)
       .done();
+}
+
+bool VmtLines::module(uint64_t module, std::string_view path, std::string_view build_id) noexcept {
+  return line("module")
+      .number(module)
+      .word(cut(path, vmt_longest_path))
+      .key("build_id", cut(build_id, most_name))
+      .done();
+}
+
+bool VmtLines::stack(uint64_t stack, std::string_view frames) noexcept {
+  return line("stack").number(stack).word(cut(frames, vmt_longest_stack)).done();
 }
 
 bool VmtLines::free(uint64_t allocation, uint64_t stream) noexcept {

@@ -82,6 +82,7 @@ struct VmtBuffer {
   uint64_t shard_policy = 0;        ///< WEIR_SHARD_*; 0: it has no shards
   std::span<const uint32_t> shard_devices, shard_weights;
   uint64_t stripe = 0;
+  uint64_t stack = 0;  ///< of stack(); 0: left out
 };
 
 /// An acquire that was granted, or refused; so many lines use() follow.
@@ -122,6 +123,9 @@ enum class VmtThing : uint8_t { pool, client, stream, buffer };
 
 /// weir_buffer_read, weir_buffer_write, weir_discard.
 enum class VmtBytes : uint8_t { read, write, discard };
+
+/// Of a path, and of all frames of a stack; what is longer is cut.
+inline constexpr size_t vmt_longest_path = 4096, vmt_longest_stack = size_t{16} << 10;
 
 class LineText;
 
@@ -166,7 +170,7 @@ class VmtLines {
 
   // weir_malloc and weir_free. The number may be the address.
   bool allocate(uint64_t allocation, uint64_t pool, uint64_t device, uint64_t stream,
-                uint64_t bytes, std::string_view name = {}) noexcept;
+                uint64_t bytes, std::string_view name = {}, uint64_t stack = 0) noexcept;
   bool free(uint64_t allocation, uint64_t stream) noexcept;
 
   // Leases and what is told ahead.
@@ -188,6 +192,11 @@ class VmtLines {
   bool defragment(const VmtDefragment &call) noexcept;
   bool defragmentation(const VmtDefragmentation &call) noexcept;
   bool policy_load(uint64_t pool, uint64_t bytes) noexcept;
+
+  // By which calls buffers and allocations were made. A frame of a stack is a text, or "@MODULE+OFFSET", or that and
+  // ":FUNCTION"; ";" is between them.
+  bool module(uint64_t module, std::string_view path, std::string_view build_id) noexcept;
+  bool stack(uint64_t stack, std::string_view frames) noexcept;
 
   // When, who, where in the program.
   bool time(uint64_t microseconds) noexcept;

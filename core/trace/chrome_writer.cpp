@@ -5,6 +5,7 @@
 #include "core/trace/chrome_writer.hpp"
 
 #include "core/base/place.hpp"
+#include "core/trace/stack_text.hpp"
 
 #include <weir/lease.h>
 
@@ -19,6 +20,8 @@ namespace weir::trace {
 namespace {
 
 constexpr size_t most_rounds = 256;
+/// Of a stack in one line, and of all that are remembered.
+constexpr size_t most_frames_bytes = 2800, most_stack_bytes = size_t{16} << 20U;
 
 uint64_t key_of(uint32_t pool_id, uint32_t index) noexcept {
   return uint64_t{pool_id} << 32 | index;
@@ -116,7 +119,7 @@ void ChromeWriter::name_stream(uint32_t stream, int32_t device, uint32_t track) 
 
 std::string_view ChromeWriter::buffer_name(uint32_t pool_id, uint32_t index) const {
   const auto found = buffers_.find(key_of(pool_id, index));
-  return found != buffers_.end() ? std::string_view(found->second.second) : std::string_view();
+  return found != buffers_.end() ? std::string_view(found->second.name) : std::string_view();
 }
 
 std::string ChromeWriter::lease_name(const notes::Acquire &note) {
@@ -270,7 +273,10 @@ void ChromeWriter::move(const notes::Move &note) {
   line_.quoted(note.owner != UINT32_MAX ? buffer_name(note.pool_id, note.owner) : "(several)")
       << R"(,"bytes":)" << note.moved_bytes << R"(,"first_page":)" << note.first
       << R"(,"last_page":)" << note.last << R"(,"why":")" << std::string_view(why_name(note.why))
-      << "\"}}";
+      << "\"";
+  if (const auto known = buffers_.find(key_of(note.pool_id, note.owner)); known != buffers_.end())
+    put_stack(known->second.stack, false);
+  line_ << "}}";
   put();
   if (note.end_ns == 0) {
     coming_.push_back({number, note.stamp, row});
@@ -295,6 +301,58 @@ void ChromeWriter::pool(const notes::Pool &note) {
   std::erase_if(buffers_, [&note](const auto &each) { return each.first >> 32 == note.pool_id; });
 }
 
+// ---- buffers, and by which calls they were made ----
+
+void ChromeWriter::buffer(const notes::Buffer &note) {
+  const uint64_t key = key_of(note.pool_id, static_cast<uint32_t>(note.buffer));
+  const std::string_view name(reinterpret_cast<const char *>(behind(note)), note.name_bytes);
+  const auto found = buffers_.find(key);
+  // A new name leaves the stack as it is.
+  const uint32_t stack =
+      note.stack == 0 && found != buffers_.end() && found->second.handle == note.buffer
+          ? found->second.stack
+          : note.stack;
+  if (name.empty() && stack == 0)
+    buffers_.erase(key);
+  else
+    buffers_[key] = {note.buffer, stack, std::string(name)};
+  if (!note.made || stack == 0) return;
+  const uint32_t track = Tracks::of_thread(note.thread);
+  name_track(track, "thread ", std::to_string(note.thread), track);
+  begin("i", note.ns, track, "create " + (name.empty() ? "a buffer" : std::string(name)))
+      << R"(,"s":"t","cat":"buffer","args":{"bytes":)" << note.size << R"(,"pool":)";
+  line_.quoted(names_[note.pool_id]);
+  put_stack(stack, true);
+  line_ << "}}";
+  put();
+}
+
+void ChromeWriter::stack(const notes::Stack &note) {
+  if (stacks_.find(note.number) != stacks_.end() || stack_bytes_ >= most_stack_bytes) return;
+  std::string frames;
+  each_frame({reinterpret_cast<const char *>(behind(note)), note.text_bytes},
+             [&frames](const StackFrame &of) {
+               Line frame;
+               frame.quoted(of.line);
+               if (frames.size() + frame.view().size() > most_frames_bytes) return;
+               frames += frames.empty() ? "[" : ",";
+               frames += frame.view();
+             });
+  if (frames.empty()) return;
+  stack_bytes_ += frames.size();
+  stacks_.emplace(note.number, frames + "]");
+}
+
+void ChromeWriter::put_stack(uint32_t stack, bool with_frames) {
+  if (stack == 0) return;
+  line_ << R"(,"stack":)" << stack;
+  if (!with_frames) return;
+  constexpr std::string_view key = R"(,"frames":)";
+  const auto found = stacks_.find(stack);
+  if (found == stacks_.end() || found->second.size() + key.size() + 8 > line_.room()) return;
+  line_ << key << found->second;
+}
+
 void ChromeWriter::take(const Note &note) {
   if (note.after_loss != 0) end_leases(note.ns);
   switch (note.kind) {
@@ -307,22 +365,18 @@ void ChromeWriter::take(const Note &note) {
     case notes::fence:
       fence(as<notes::Fence>(note));
       break;
-    case notes::buffer: {
-      const auto &buffer = as<notes::Buffer>(note);
-      const uint64_t key = key_of(buffer.pool_id, static_cast<uint32_t>(buffer.buffer));
-      if (buffer.name_bytes != 0)
-        buffers_[key] = {buffer.buffer, std::string(reinterpret_cast<const char *>(behind(buffer)),
-                                                    buffer.name_bytes)};
-      else
-        buffers_.erase(key);
+    case notes::buffer:
+      buffer(as<notes::Buffer>(note));
       break;
-    }
+    case notes::stack:
+      stack(as<notes::Stack>(note));
+      break;
     case notes::buffer_end: {
       const auto &buffer = as<notes::Buffer>(note);
       const auto found =
           buffers_.find(key_of(buffer.pool_id, static_cast<uint32_t>(buffer.buffer)));
       // Its index may be another's by now.
-      if (found != buffers_.end() && found->second.first == buffer.buffer) buffers_.erase(found);
+      if (found != buffers_.end() && found->second.handle == buffer.buffer) buffers_.erase(found);
       break;
     }
     case notes::refusal: {

@@ -7,7 +7,7 @@
 //   moves     pairs of asynchronous events, one row for each direction
 //   threads   rounds of evictions, and what the pool's own threads do; an arrow from an acquire that waited to the round that it waited for
 //   counters  what each tier of each pool has used, of its budget; the share of what came up that had just been evicted
-//   instants  refusals, losses, checksums that did not match, plans
+//   instants  refusals, losses, checksums that did not match, plans; buffers as they are made, if the context keeps stacks
 //
 // What must hold: the file is whole lines at any moment (BlockFile), and every slice that was begun on a track ends on it, in the order
 // of a stack. Times are microseconds of the steady clock, from the trace's beginning on.
@@ -52,6 +52,12 @@ class ChromeWriter final : public Writer {
     uint64_t number = 0, stamp = 0;
     std::string row;
   };
+  /// A buffer that has a name, or a stack.
+  struct Known {
+    uint64_t handle = 0;
+    uint32_t stack = 0;
+    std::string name;
+  };
   /// A round of evictions, and who waited for it.
   struct Round {
     uint64_t begin_ns = 0, end_ns = 0;  ///< 0: not told yet
@@ -65,6 +71,8 @@ class ChromeWriter final : public Writer {
   /// Notes are lost, among which may have been the ends of leases.
   void end_leases(uint64_t ns);
   void pool(const notes::Pool &note);
+  void buffer(const notes::Buffer &note);
+  void stack(const notes::Stack &note);
   void move(const notes::Move &note);
   void evictions(const notes::Evictions &note);
   void told(const notes::Told &note);
@@ -74,6 +82,8 @@ class ChromeWriter final : public Writer {
   void name_stream(uint32_t stream, int32_t device, uint32_t track);
   std::string lease_name(const notes::Acquire &note);
   std::string_view buffer_name(uint32_t pool_id, uint32_t index) const;
+  /// Arguments of that number: "stack", and "frames" where they are known and have room.
+  void put_stack(uint32_t stack, bool with_frames);
   std::string place_name(uint32_t pool_id, uint8_t place);
   std::string row_of(const notes::Move &note);
   bool end_work(const Work &work);
@@ -97,8 +107,9 @@ class ChromeWriter final : public Writer {
   std::deque<Work> works_;
   std::deque<Coming> coming_;
   std::map<std::pair<uint32_t, uint64_t>, Round> rounds_;  ///< the last ones
-  std::unordered_map<uint64_t, std::pair<uint64_t, std::string>>
-      buffers_;                                      ///< those that have names
+  std::unordered_map<uint64_t, Known> buffers_;
+  std::unordered_map<uint32_t, std::string> stacks_;  ///< their frames, as JSON
+  size_t stack_bytes_ = 0;
   std::unordered_map<uint32_t, std::string> names_;  ///< of pools
   std::unordered_map<uint32_t, std::vector<std::string>> operations_;
   std::unordered_map<uint32_t, uint64_t> device_free_ns_;  ///< when a stream's last work ended

@@ -25,6 +25,7 @@ class Line {
   }
   std::string_view view() const noexcept { return {text_.data(), length_}; }
   bool cut() const noexcept { return cut_; }
+  size_t room() const noexcept { return text_.size() - length_; }
 
   Line &operator<<(std::string_view text) noexcept {
     if (text.size() > text_.size() - length_) {

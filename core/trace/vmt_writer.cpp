@@ -4,6 +4,8 @@
 
 #include "core/trace/vmt_writer.hpp"
 
+#include "core/trace/stack_text.hpp"
+
 #include <weir/lease.h>
 
 #include <algorithm>
@@ -116,10 +118,35 @@ void VmtWriter::allocation(const notes::Allocation &note) {
   if (note.stream != UINT32_MAX) have_stream(note.stream, static_cast<int32_t>(note.stream_device));
   if (note.kind == notes::allocate) {
     allocations_.insert(note.address);
-    (void)lines_.allocate(note.address, note.pool_id, note.device, stream, note.size);
+    (void)lines_.allocate(note.address, note.pool_id, note.device, stream, note.size, {},
+                          note.stack);
   } else if (allocations_.erase(note.address) != 0) {  // else the call fails, or has failed
     (void)lines_.free(note.address, stream);
   }
+}
+
+/// The outermost first. What is of no file can't be found again: it keeps its place as a text.
+void VmtWriter::stack(const notes::Stack &note) {
+  std::string frames;
+  trace::each_frame(
+      {reinterpret_cast<const char *>(behind(note)), note.text_bytes}, [&](const StackFrame &of) {
+        std::string frame;
+        if (of.path.empty()) {
+          frame = of.line;
+        } else {
+          const auto [found, fresh] = modules_.try_emplace(
+              std::string(of.path) + '\n' + std::string(of.build_id), modules_.size());
+          if (fresh) {
+            (void)lines_.module(found->second, of.path, of.build_id);
+            write();
+          }
+          frame = '@' + std::to_string(found->second) + '+' + std::to_string(of.offset);
+          if (!of.function.empty()) frame += ':' + std::string(of.function);
+        }
+        std::replace(frame.begin(), frame.end(), ';', ',');
+        frames = frames.empty() ? frame : frame + ';' + frames;
+      });
+  if (!frames.empty()) (void)lines_.stack(note.number, frames);
 }
 
 void VmtWriter::take(const Note &note) {
@@ -141,6 +168,9 @@ void VmtWriter::take(const Note &note) {
     case notes::free:
       moment(note);
       allocation(as<notes::Allocation>(note));
+      break;
+    case notes::stack:
+      stack(as<notes::Stack>(note));
       break;
     case notes::pool:
       operations_.erase(as<notes::Pool>(note).pool_id);

@@ -12,6 +12,7 @@
 #include "core/trace/writer.hpp"
 
 #include <deque>
+#include <string>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -40,6 +41,7 @@ class VmtWriter final : public Writer {
   void release(const notes::Release &note);
   void fence(const notes::Fence &note);
   void allocation(const notes::Allocation &note);
+  void stack(const notes::Stack &note);
   /// The stream has its line.
   void have_stream(uint32_t stream, int32_t device);
   /// The operation has its line. False: nobody knows its name any more.
@@ -61,6 +63,7 @@ class VmtWriter final : public Writer {
   std::unordered_set<uint64_t> still_out_;                 ///< though a release of theirs is told
   std::unordered_map<uint32_t, uint64_t> device_free_ns_;  ///< when a stream's last work ended
   std::unordered_set<uint64_t> allocations_;               ///< that are there
+  std::unordered_map<std::string, uint64_t> modules_;      ///< numbers, by path and build
   std::deque<Work> works_;
 };
 

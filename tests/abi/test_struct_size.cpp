@@ -447,6 +447,7 @@ void a_smaller_table_has_no_entries_beyond_its_end(void **) {
       {offsetof(weir_backend_table, map_run), 0},
       {offsetof(weir_backend_table, unmap_run), offsetof(weir_backend_table, map_run)},
       {offsetof(weir_backend_table, access_add), 0},
+      {offsetof(weir_backend_table, native_memory), 0},
   };
   for (const End &end : ends) {
     table.known = *good_table();

@@ -131,7 +131,7 @@ class Cuda {
  public:
   explicit Cuda(const char *machine, const char *options = "") {
     sim().machine(machine);
-    weir_be_start desc{sizeof desc, 0, options, nullptr, nullptr};
+    weir_be_start desc{sizeof desc, 0, options, nullptr, nullptr, nullptr};
     const char *reason = "";
     if (t.start(&desc, &state, &reason) != WEIR_SUCCESS) fail_msg("start: %s", reason);
   }

@@ -101,7 +101,7 @@ inline void assert_clean() {
 class Backend {
  public:
   explicit Backend(const char *options = "") {
-    weir_be_start desc{sizeof desc, 0, options, nullptr, nullptr};
+    weir_be_start desc{sizeof desc, 0, options, nullptr, nullptr, nullptr};
     const char *reason = nullptr;
     const weir_result result = table().start(&desc, &state, &reason);
     if (result != WEIR_SUCCESS) fail_msg("start(%s): %d, %s", options, result, reason);

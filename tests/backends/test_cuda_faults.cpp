@@ -20,7 +20,7 @@ const char *const machine = scenario_machine;
 uint64_t run(uint64_t n, abi::Result code) {
   sim().machine(machine);
   if (n != 0) sim().fail(nullptr, n, code);
-  weir_be_start desc{sizeof desc, 0, "batch_copy=1", nullptr, nullptr};
+  weir_be_start desc{sizeof desc, 0, "batch_copy=1", nullptr, nullptr, nullptr};
   weir_be_state *state = nullptr;
   const char *reason = nullptr;
   if (t.start(&desc, &state, &reason) == WEIR_SUCCESS) {
@@ -64,7 +64,7 @@ void the_device_is_lost_at_any_moment(void **) {
   const uint64_t calls = run(0, 0);
   for (uint64_t n = 1; n <= calls; n += 3) {
     sim().machine(machine);
-    weir_be_start desc{sizeof desc, 0, "", nullptr, nullptr};
+    weir_be_start desc{sizeof desc, 0, "", nullptr, nullptr, nullptr};
     weir_be_state *state = nullptr;
     const char *reason = nullptr;
     assert_int_equal(t.start(&desc, &state, &reason), WEIR_SUCCESS);

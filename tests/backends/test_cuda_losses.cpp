@@ -20,7 +20,7 @@ uint64_t run(uint64_t n, Told *told) {
   sim().machine(scenario_machine);
   if (n != 0) sim().fail(nullptr, n, told->code);
   if (n != 0 && told->stays) sim().sticky();
-  weir_be_start desc{sizeof desc, 0, "batch_copy=1", nullptr, nullptr};
+  weir_be_start desc{sizeof desc, 0, "batch_copy=1", nullptr, nullptr, nullptr};
   weir_be_state *state = nullptr;
   const char *reason = nullptr;
   if (t.start(&desc, &state, &reason) == WEIR_SUCCESS) {

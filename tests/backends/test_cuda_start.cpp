@@ -12,7 +12,7 @@ const weir_backend_table &t = cuda_table();
 
 /// Starts the backend, which must refuse with `wanted` and a reason that has `words`.
 void refuse_start(const char *options, weir_result wanted, const char *words) {
-  weir_be_start desc{sizeof desc, 0, options, nullptr, nullptr};
+  weir_be_start desc{sizeof desc, 0, options, nullptr, nullptr, nullptr};
   weir_be_state *state = nullptr;
   const char *reason = nullptr;
   const weir_result result = t.start(&desc, &state, &reason);
@@ -151,7 +151,7 @@ void no_granularity_is_no_reason_to_refuse_a_device(void **) {
     const auto log = [](void *user, int32_t level, const char *line) {
       if (level == WEIR_LOG_WARNING) *static_cast<std::string *>(user) += line;
     };
-    weir_be_start desc{sizeof desc, 0, "", log, &told};
+    weir_be_start desc{sizeof desc, 0, "", log, &told, nullptr};
     weir_be_state *state = nullptr;
     const char *reason = nullptr;
     assert_int_equal(t.start(&desc, &state, &reason), WEIR_SUCCESS);
@@ -177,7 +177,7 @@ void no_granularity_is_no_reason_to_refuse_a_device(void **) {
 void the_fabric_is_tried_not_believed(void **) {
   sim().machine("export_fabric=1");
   sim().fail("cuMemCreate", 1, abi::result::not_permitted);
-  weir_be_start desc{sizeof desc, 0, "", nullptr, nullptr};
+  weir_be_start desc{sizeof desc, 0, "", nullptr, nullptr, nullptr};
   weir_be_state *state = nullptr;
   const char *reason = nullptr;
   assert_int_equal(t.start(&desc, &state, &reason), WEIR_SUCCESS);
@@ -311,7 +311,7 @@ void devices_apart_have_no_link(void **) {
 
 void states_are_apart(void **) {
   Cuda cuda("devices=1");
-  weir_be_start desc{sizeof desc, 0, "vmm=0", nullptr, nullptr};
+  weir_be_start desc{sizeof desc, 0, "vmm=0", nullptr, nullptr, nullptr};
   weir_be_state *second = nullptr;
   const char *reason = nullptr;
   assert_int_equal(t.start(&desc, &second, &reason), WEIR_SUCCESS);
@@ -327,7 +327,7 @@ void states_are_apart(void **) {
 void a_unit_that_is_not_told_takes_export_away(void **) {
   Cuda cuda("devices=1");
   sim().fail("cuMemGetAllocationGranularity", 2, abi::result::invalid_value);
-  weir_be_start desc{sizeof desc, 0, "", nullptr, nullptr};
+  weir_be_start desc{sizeof desc, 0, "", nullptr, nullptr, nullptr};
   weir_be_state *second = nullptr;
   const char *reason = nullptr;
   assert_int_equal(t.start(&desc, &second, &reason), WEIR_SUCCESS);

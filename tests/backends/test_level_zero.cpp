@@ -19,7 +19,7 @@ namespace {
 /// Starts a state and prints what came of it and how many calls the driver has seen besides zeInit.
 int child_start(bool fail_init) {
   if (fail_init) sim().fail("zeInit", 1, abi::error_uninitialized);
-  weir_be_start desc{sizeof desc, 0, "", nullptr, nullptr};
+  weir_be_start desc{sizeof desc, 0, "", nullptr, nullptr, nullptr};
   weir_be_state *state = nullptr;
   const char *reason = nullptr;
   const weir_result result = table().start(&desc, &state, &reason);
@@ -34,7 +34,7 @@ int child_start(bool fail_init) {
 /// Starts twice, as a program with two contexts does; the first state, if there is one, has ended.
 int child_twice() {
   for (int i = 0; i < 2; ++i) {
-    weir_be_start desc{sizeof desc, 0, "", nullptr, nullptr};
+    weir_be_start desc{sizeof desc, 0, "", nullptr, nullptr, nullptr};
     weir_be_state *state = nullptr;
     const char *reason = nullptr;
     const weir_result result = table().start(&desc, &state, &reason);
@@ -228,7 +228,7 @@ void options(void **) {
              {"context=0", "option context=\"0\""},
              {"driver=7", "option driver=7: there are 1 drivers"}};
   for (const auto &each : bad) {
-    weir_be_start desc{sizeof desc, 0, each.text, nullptr, nullptr};
+    weir_be_start desc{sizeof desc, 0, each.text, nullptr, nullptr, nullptr};
     weir_be_state *state = nullptr;
     const char *reason = nullptr;
     assert_int_equal(table().start(&desc, &state, &reason), WEIR_ERROR_INVALID_ARGUMENT);
@@ -240,7 +240,7 @@ void options(void **) {
 void no_gpu_left(void **) {
   machine("devices=1");
   sim().fail("zeDeviceGet", 1, abi::error_device_lost);
-  weir_be_start desc{sizeof desc, 0, "", nullptr, nullptr};
+  weir_be_start desc{sizeof desc, 0, "", nullptr, nullptr, nullptr};
   weir_be_state *state = nullptr;
   const char *reason = nullptr;
   assert_int_equal(table().start(&desc, &state, &reason), WEIR_ERROR_NOT_SUPPORTED);

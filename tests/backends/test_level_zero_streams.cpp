@@ -500,7 +500,7 @@ weir_result stream_scenario(weir_be_state *s) {
 void sweep(const std::function<weir_result(weir_be_state *)> &scenario, abi::Result code) {
   for (uint64_t place = 1;; place += static_cast<uint64_t>(weir::test::stride())) {
     machine("devices=1;memory=64M", "hold_us=0");  // orders are not what is looked at here
-    weir_be_start desc{sizeof desc, 0, "", nullptr, nullptr};
+    weir_be_start desc{sizeof desc, 0, "", nullptr, nullptr, nullptr};
     weir_be_state *state = nullptr;
     const char *reason = nullptr;
     const uint64_t before = sim().calls(nullptr);

@@ -270,6 +270,23 @@ void c_handles_go_in_and_out(void **) {
   assert_int_equal(leaks.count, 0);
 }
 
+struct Object {
+  uint32_t struct_size = sizeof(Object), kind = 1;
+};
+
+/// No backend here takes objects of the program, so each call says which one was asked.
+void objects_of_the_program_reach_their_backend(void **) {
+  const Object object;
+  weir::context_desc desc = small_context();
+  desc.natives = {{"host", &object}};
+  FAILS(WEIR_ERROR_NOT_SUPPORTED, weir::context::create(desc));
+  desc.natives = {{"nobody", &object}};
+  FAILS(WEIR_ERROR_INVALID_ARGUMENT, weir::context::create(desc));
+  World world;
+  FAILS(WEIR_ERROR_NOT_SUPPORTED, world.context.native_memory(0, 4096, 1, Object()));
+  FAILS(WEIR_ERROR_INVALID_ARGUMENT, world.context.native_memory(9, 4096, 1, Object()));
+}
+
 }  // namespace
 }  // namespace weir::test
 
@@ -286,6 +303,7 @@ int main() {
       cmocka_unit_test(a_pool_that_is_destroyed_takes_its_buffers_along),
       cmocka_unit_test(a_stream_that_allocations_wait_for_is_closed_when_its_work_is_done),
       cmocka_unit_test(c_handles_go_in_and_out),
+      cmocka_unit_test(objects_of_the_program_reach_their_backend),
   };
   return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

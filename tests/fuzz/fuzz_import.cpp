@@ -117,7 +117,9 @@ std::string valid_json() {
             ", \"stack\": 1, \"size\": 65536, \"home\": " + std::to_string(i % 2) +
             ", \"device_bytes\": 65536, \"host_bytes\": " + std::to_string(i * 4096) +
             ", \"storage_bytes\": 12}\n";
-  return text + "], \"stacks\": {\"1\": [\"main(+0x5) [+0x7]\"]}, \"dropped_stacks\": 0}";
+  return text +
+         "], \"stacks\": {\"1\": [\"main(+0x5) [+0x7]\"]}, \"modules\": [{\"path\": \"/bin/main\", "
+         "\"build_id\": \"0a\"}], \"dropped_stacks\": 0}";
 }
 
 std::string file_text(const std::string &path) {
@@ -162,7 +164,7 @@ class Taking {
     ++executions_;
     std::string bytes;
     try {
-      bytes = memory_viz(parse_pool_snapshot(text, "fuzzed"));
+      bytes = memory_viz(parse_pool_snapshot(text, "fuzzed"), {});
     } catch (const ToolError &error) {
       expect_named(error);
       return false;

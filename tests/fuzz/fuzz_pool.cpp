@@ -104,7 +104,7 @@ void run_once(uint64_t seed, int steps, bool verbose) {
   world.seed = seed;
   choose_policy(seed, &world);
   world.devices = 1 + static_cast<uint32_t>(random() % 3);
-  world.vmm = random() % 4 != 0;
+  world.vmm = random() % 4 != 0 && test::Target::get().vmm();
   std::string options = "host.memory=64M;host.granule=16K;host.granule_large=0;host.devices=" +
                         std::to_string(world.devices);
   if (world.scarce) options.replace(options.find("64M"), 3, "512K");

@@ -23,6 +23,30 @@ weir_result map_piece(weir_be_state *state, uint32_t device, uint64_t address,
   return real().map(state, device, address, piece.bytes, piece.granule, piece.offset, nullptr, 0);
 }
 
+/// An honest answer to native_memory: of kind 1 alone, and where there may be memory. A refusal has a code, another call's.
+weir_result tell_object(weir_be_state *state, uint32_t device, uint64_t address, uint32_t kind,
+                        void *out) {
+  weir_be_device about{};
+  about.struct_size = sizeof about;
+  if (const weir_result result = real().device_describe(state, device, &about);
+      result != WEIR_SUCCESS)
+    return result;
+  uint64_t none = 0;
+  if (kind != 1 || address == 0) return real().plain_allocate(state, device, 0, 4096, &none);
+  auto *const words = static_cast<uint32_t *>(out);
+  if (words[0] >= 8) words[1] = 1;
+  return WEIR_SUCCESS;
+}
+
+void claim_native(weir_backend_table &t) {
+  t.device_describe = [](weir_be_state *state, uint32_t device, weir_be_device *out) {
+    const weir_result result = real().device_describe(state, device, out);
+    if (result == WEIR_SUCCESS && out->struct_size >= 16)
+      out->capabilities |= WEIR_CAP_NATIVE_MEMORY;
+    return result;
+  };
+}
+
 /// What maps and runs made, by address; kept by remember().
 Book<uint64_t, uint64_t> sizes;
 
@@ -315,6 +339,30 @@ constexpr Fault faults[] = {
      hide<WEIR_CAP_PEER | WEIR_CAP_SHARED_RANGE>},
     {"access_unclaimed", "ACCESS_LATER is not claimed and access is given all the same", "CA-015",
      hide<WEIR_CAP_ACCESS_LATER>},
+    {"native_without_entry", "NATIVE_MEMORY is claimed and the table has no entry", "CA-020",
+     claim_native},
+    {"native_unclaimed", "NATIVE_MEMORY is not claimed and objects are told all the same", "CA-020",
+     [](weir_backend_table &t) { t.native_memory = tell_object; }},
+    {"native_of_any_kind", "objects are told of kinds that nobody knows", "CA-021",
+     [](weir_backend_table &t) {
+       claim_native(t);
+       t.native_memory = [](weir_be_state *state, uint32_t device, uint64_t address, uint32_t,
+                            void *out) { return tell_object(state, device, address, 1, out); };
+     }},
+    {"native_of_nowhere", "objects are told where no memory is", "CA-021",
+     [](weir_backend_table &t) {
+       claim_native(t);
+       t.native_memory = [](weir_be_state *state, uint32_t device, uint64_t address, uint32_t kind,
+                            void *out) {
+         return tell_object(state, device, address != 0 ? address : 4096, kind, out);
+       };
+     }},
+    {"native_start_of_any_kind", "objects of the program that nobody knows are left aside",
+     "RT-035",
+     [](weir_backend_table &t) {
+       claim_native(t);
+       t.native_memory = tell_object;
+     }},
     {"transfer_refused", "TRANSFER_STREAM is claimed and its flag is refused", "CA-016",
      [](weir_backend_table &t) {
        t.stream_create = [](weir_be_state *state, uint32_t device, uint64_t flags,

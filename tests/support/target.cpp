@@ -52,7 +52,7 @@ std::vector<weir_be_state *> states;
 void keep_awake() {
   static const bool done = [] {
     const weir_backend_table &table = *Target::get().table();
-    const weir_be_start desc = {sizeof desc, 0, "", nullptr, nullptr};
+    const weir_be_start desc = {sizeof desc, 0, "", nullptr, nullptr, nullptr};
     weir_be_state *state = nullptr;
     const char *reason = nullptr;
     uint32_t count = 0;
@@ -199,6 +199,7 @@ Target::Target() : name_(environment("WEIR_TEST_BACKEND", "host")) {
   const bool small = host() || name_ == "cuda" || (name_ == "hip" && has_driver());
   const char *usual = small ? "16384" : "2097152";
   page_ = std::strtoull(environment("WEIR_TEST_PAGE", usual).c_str(), nullptr, 10);
+  vmm_ = name_ != "opencl" && environment("WEIR_TEST_VMM", "1") != "0";
   if (host()) return;
   load_driver();
   load_backend();
@@ -262,13 +263,15 @@ weir_be_state *Target::state() const noexcept {
 }
 
 std::string Target::options(std::string_view host_options, uint64_t host_page) {
-  if (host()) return std::string(host_options);
+  if (host()) return std::string(host_options) + (vmm_ ? "" : ";host.vmm=0");
   std::string machine = std::string("mode=") + (strict_ ? "strict" : "alias");
   if (const std::string more = environment("WEIR_TEST_MACHINE", ""); !more.empty())
     machine += ';' + more;
   std::string own;
   // Off where drivers are not trusted with it; the simulated ones are, and what batches is to be tested.
   if (simulated() && name_ != "level_zero") own = ';' + name_ + ".batch_copy=1";
+  // OpenCL's drivers that run without a GPU: their device is treated as if it were one.
+  if (name_ == "opencl") own = ";opencl.cpu=1;opencl.integrated=0";
   // A driver on the CPU stands for a card here.
   if (name_ == "vulkan") own = ";vulkan.cpu=1;vulkan.integrated=0";
   for (std::string_view rest = host_options; !rest.empty();) {
@@ -277,7 +280,9 @@ std::string Target::options(std::string_view host_options, uint64_t host_page) {
     if (pair.starts_with("host.")) pair.remove_prefix(5);
     const std::string key(pair.substr(0, pair.find('=')));
     const std::string_view value = pair.substr(std::min(pair.size(), key.size() + 1));
-    if (any_of(key, {"memory", "granule"})) {
+    if (name_ == "opencl" && key == "memory") {
+      own += ";opencl.memory=" + scaled(value, host_page, page_);
+    } else if (any_of(key, {"memory", "granule"})) {
       machine += ';' + key + '=' + scaled(value, host_page, page_);
       if (name_ == "vulkan") own += ";vulkan." + key + '=' + scaled(value, host_page, page_);
       // The simulated runtime is sound, so its small granules are used.
@@ -285,15 +290,15 @@ std::string Target::options(std::string_view host_options, uint64_t host_page) {
         own += ";hip.granule=" + scaled(value, host_page, page_);
     } else if (any_of(key, {"devices", "link_bandwidth", "peer_bandwidth", "link_latency_ns"})) {
       machine += ';' + key + '=' + std::string(value);
-    } else if (key == "granule_large" && value != "0") {
+    } else if (key == "granule_large" && value != "0" && name_ != "opencl") {
       own += ';' + name_ + ".granule_large=" + scaled(value, host_page, page_);
     } else if (name_ == "vulkan" &&
                any_of(key, {"peer", "host_call", "shared_range", "access_later"})) {
       continue;  // it has no such things
-    } else if (any_of(key, {"vmm", "peer", "register"}) ||
+    } else if ((name_ != "opencl" && any_of(key, {"vmm", "peer"})) || key == "register" ||
                (name_ == "level_zero" && key == "transfer_stream") ||
-               (name_ != "level_zero" && key == "map_run") ||
-               (name_ != "level_zero" &&
+               (name_ != "level_zero" && name_ != "opencl" && key == "map_run") ||
+               (name_ != "level_zero" && name_ != "opencl" &&
                 any_of(key, {"multi_map", "batch_copy", "host_call", "granule_large"}))) {
       own += ';' + name_ + '.' + key + '=' + std::string(value);
     }

@@ -3,10 +3,11 @@
 // The backend that a run of the tests is about. Tests speak of the host backend's options; for another one they are
 // told to its simulated machine and to itself. From the environment:
 //
-//   WEIR_TEST_BACKEND   host (default), cuda, hip, level_zero, vulkan (on whatever driver there is)
+//   WEIR_TEST_BACKEND   host (default), cuda, hip, level_zero, opencl, vulkan (on whatever driver there is)
 //   WEIR_TEST_DRIVER    the simulated driver's library; without it the backend finds a real one
 //   WEIR_TEST_MODE      alias (default) or strict: how the simulated machine keeps device memory from the CPU
 //   WEIR_TEST_MACHINE   more options of the simulated machine (tests/drivers/sim/control.h)
+//   WEIR_TEST_VMM       0: the host backend is made without virtual memory, as some runtimes are
 //   WEIR_TEST_PAGE      bytes of a page, if not the backend's smallest
 //
 // Device memory is written and read by kernels. Where the CPU may touch it they are host functions in the stream; where
@@ -34,6 +35,8 @@ class Target {
   bool real() const noexcept { return !host() && configure_ == nullptr; }
   /// Whether the CPU may not touch device addresses.
   bool by_copies() const noexcept { return !host() && (real() || strict_); }
+  /// Whether devices may have virtual memory.
+  bool vmm() const noexcept { return vmm_; }
   uint64_t page() const noexcept { return page_; }
 
   /// For weir_context_desc.backends; nullptr for the host backend, which is built in.
@@ -57,6 +60,7 @@ class Target {
 
   std::string name_;
   bool strict_ = false;
+  bool vmm_ = true;
   uint64_t page_ = 16 * 1024;
   const weir_backend_table *real_table_ = nullptr;
   weir_backend_table table_{};

@@ -157,6 +157,7 @@ void every_line_of_the_library_is_known(void **) {
     all = all && lines.synchronize(0) && lines.trim(0, WEIR_DEVICE_ALL, 1, WEIR_UNLIMITED);
     all = all && lines.rebalance(0, 5) && lines.defragment({0, WEIR_DEVICE_ALL, 1, 2, 3, 4, 5});
     all = all && lines.defragmentation({0, 1, 2, 3, 4}) && lines.policy_load(0, 5);
+    all = all && lines.module(0, "/bin/x", "0a") && lines.stack(1, "@0+5;main");
     all = all && lines.time(5) && lines.thread(1) && lines.phase("p") && lines.lost(1);
     for (const VmtThing thing :
          {VmtThing::pool, VmtThing::client, VmtThing::stream, VmtThing::buffer})

@@ -25,14 +25,15 @@ using weir::tool::MissingBackend;
 
 void those_that_are_missing(void **) {
   const std::vector<MissingBackend> all = missing_backends({"host"}, "/usr/lib/weir/1");
-  assert_int_equal(all.size(), 4);
+  assert_int_equal(all.size(), 5);
   assert_string_equal(all[2].name.c_str(), "level_zero");
   assert_string_equal(all[2].library.c_str(), "/usr/lib/weir/1/libweir_backend_level_zero.so");
   assert_string_equal(all[2].package.c_str(), "weir-backend1-level-zero");
-  const std::vector<MissingBackend> some = missing_backends({"hip", "cuda", "vulkan", "other"}, "");
+  const std::vector<MissingBackend> some =
+      missing_backends({"hip", "cuda", "vulkan", "other", "opencl"}, "");
   assert_int_equal(some.size(), 1);
   assert_string_equal(some[0].library.c_str(), "libweir_backend_level_zero.so");
-  assert_true(missing_backends({"vulkan", "level_zero", "hip", "cuda"}, "/x").empty());
+  assert_true(missing_backends({"vulkan", "level_zero", "opencl", "hip", "cuda"}, "/x").empty());
 }
 
 /// The vendors for which the build makes packages, and their names.
@@ -89,7 +90,7 @@ void a_library_alone(void **) {
                                              backend.library + "; Debian package " +
                                              backend.package + " brings it"));
   const auto missing = nlohmann::json::parse(json.output)["not_installed"];
-  assert_int_equal(missing.size(), 3);
+  assert_int_equal(missing.size(), 4);
   assert_string_equal(missing[0]["package"].get<std::string>().c_str(), "weir-backend1-cuda");
 }
 

@@ -206,6 +206,9 @@ void a_history_becomes_a_trace(void **) {
   // Of a place in the user's own file, not in PyTorch's.
   assert_string_equal(program.names[program.allocations[0].name].c_str(), "train.py:12:weights");
   assert_int_equal(program.allocations[0].bytes, 256 * 256 * 4);
+  // Which calls led there, for weir frag; what is within the user's own is PyTorch's.
+  assert_string_equal(program.stacks[program.allocations[0].stack].c_str(),
+                      "train.py:80:<module>;train.py:12:weights");
   const auto phase = std::find_if(
       program.calls.begin(), program.calls.end(),
       [](const recorded::ProgramCall &call) { return call.kind == recorded::CallKind::phase; });

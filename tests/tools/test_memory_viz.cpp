@@ -134,7 +134,7 @@ void check_segment(const Pickle &pickle, const PickleValue &segment) {
 }
 
 void it_has_the_shape_that_memory_viz_reads(void **) {
-  const Pickle pickle(memory_viz(parse_pool_snapshot(document(), "test")), "viz");
+  const Pickle pickle(memory_viz(parse_pool_snapshot(document(), "test"), {}), "viz");
   const PickleValue *segments = pickle.find(pickle.root(), "segments");
   const PickleValue *traces = pickle.find(pickle.root(), "device_traces");
   assert_true(segments != nullptr && traces != nullptr);
@@ -266,7 +266,7 @@ void sizes_that_can_not_be_are_left_out(void **) {
     text += std::string(i == 0 ? "" : ",") +
             "{\"home\": 0, \"device_bytes\": 18446744073709551615, " +
             "\"host_bytes\": 9000000000000, \"client\": 5, \"stack\": 7}";
-  const Pickle pickle(memory_viz(parse_pool_snapshot(text + "]}", "test")), "viz");
+  const Pickle pickle(memory_viz(parse_pool_snapshot(text + "]}", "test"), {}), "viz");
   for (const PickleValue &segment : pickle.elements(*pickle.find(pickle.root(), "segments")))
     check_segment(pickle, segment);
 }

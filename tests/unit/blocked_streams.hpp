@@ -54,7 +54,7 @@ struct BlockedStreams {
 
   BlockedStreams() {
     assert_true(runtime.adopt(weir_host_backend_query, "").ok());
-    assert_true(runtime.start("memory=4M;granule=64K", Log(), 60'000'000'000).ok());
+    assert_true(runtime.start("memory=4M;granule=64K", {}, Log(), 60'000'000'000).ok());
     device.runtime = &runtime;
     for (Blocked *each : {&first, &second}) {
       assert_true(streams.open(&device, false, nullptr, this, &each->stream).ok());

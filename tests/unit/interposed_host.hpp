@@ -121,7 +121,7 @@ inline const weir_backend_table *InterposedHost::query(uint32_t abi_major) {
   Interposed<&weir_backend_table::entry>::name = #entry; \
   if (interposed.real->entry != nullptr)                 \
   interposed.table.entry = Interposed<&weir_backend_table::entry>::call
-  interposed.table.unmap = unmap<&weir_backend_table::unmap>;
+  if (interposed.real->unmap != nullptr) interposed.table.unmap = unmap<&weir_backend_table::unmap>;
   if (interposed.real->unmap_run != nullptr)
     interposed.table.unmap_run = unmap<&weir_backend_table::unmap_run>;
   WEIR_INTERPOSE(granule_create);

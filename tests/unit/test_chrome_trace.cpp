@@ -206,6 +206,63 @@ void names_never_break_a_line(void **) {
   world.close();
 }
 
+[[gnu::noinline]] weir_buffer made_here(World &world) {
+  const weir_buffer made = world.buffer(size);
+  asm volatile("" : : : "memory");  // no tail call
+  return made;
+}
+
+/// By which calls buffers were made, where the context keeps that: with the buffer, and by number with what moves.
+void stacks_are_in_it(void **) {
+  const std::string path = fresh_path("stacks.json"), second = fresh_path("stacks-again.json");
+  assert_int_equal(setenv("WEIR_STACKS", "1", 1), 0);
+  World world({.device_pages = 4, .host_pages = 64});
+  assert_int_equal(unsetenv("WEIR_STACKS"), 0);
+  ok(start(world, path));
+  std::vector<weir_buffer> buffers;
+  volatile size_t times = 4;  // from one place: not unrolled
+  for (size_t i = 0; i < times; ++i) buffers.push_back(made_here(world));
+  ok(weir_buffer_set_name(world.pool, buffers[0], "renamed"));
+  use_up(world, buffers);
+  ok(weir_trace_stop(world.context, WEIR_TRACE_TIMELINE));
+  // The next trace is told again.
+  ok(start(world, second));
+  buffers.push_back(made_here(world));
+  ok(weir_trace_stop(world.context, WEIR_TRACE_TIMELINE));
+  const TimelineFile file(path), again(second);
+  const std::vector<Json> made = file.all("i", "buffer");
+  assert_int_equal(made.size(), 4);
+  for (const Json &event : made) {
+    assert_true(event["name"] == "create a buffer");
+    assert_int_equal(event["args"]["bytes"].get<uint64_t>(), size);
+    assert_true(event["args"]["stack"] == made[0]["args"]["stack"]);
+    const Json &frames = event["args"]["frames"];
+    assert_true(frames.is_array() && frames.size() >= 2);
+    const bool mine = std::any_of(frames.begin(), frames.end(), [](const Json &frame) {
+      return frame.get<std::string>().starts_with("test_chrome_trace");
+    });
+    assert_true(mine);
+  }
+  size_t moves = 0;
+  for (const Json &event : file.all("b", "move")) {
+    assert_true(event["args"]["stack"] == made[0]["args"]["stack"]);  // the renamed one's, too
+    ++moves;
+  }
+  assert_true(moves > 0);
+  const std::vector<Json> later = again.all("i", "buffer");
+  assert_int_equal(later.size(), 1);
+  assert_true(later[0]["args"]["frames"].is_array());
+  world.close();
+  // Without stacks there is nothing of it.
+  const std::string plain = fresh_path("no-stacks.json");
+  World other({.device_pages = 4, .host_pages = 64});
+  ok(start(other, plain));
+  (void)made_here(other);
+  ok(weir_trace_stop(other.context, WEIR_TRACE_TIMELINE));
+  assert_true(TimelineFile(plain).all("i", "buffer").empty());
+  other.close();
+}
+
 void refusals_and_operations_are_named(void **) {
   const std::string path = fresh_path("refusals.json");
   World world({.device_pages = 4, .host_pages = 64});
@@ -453,6 +510,7 @@ int main() {
       cmocka_unit_test(leases_that_overlap_have_tracks_of_their_own),
       cmocka_unit_test(one_that_waited_crosses_nothing),
       cmocka_unit_test(names_never_break_a_line),
+      cmocka_unit_test(stacks_are_in_it),
       cmocka_unit_test(refusals_and_operations_are_named),
       cmocka_unit_test(pools_that_come_and_go_are_in_it),
       cmocka_unit_test(bad_wishes_are_refused),

@@ -84,7 +84,7 @@ struct Site {
 
   Site(uint64_t packed, uint64_t stored) {
     good(runtime.adopt(weir_host_backend_query, ""));
-    good(runtime.start("memory=4M;granule=64K", log, UINT64_MAX));
+    good(runtime.start("memory=4M;granule=64K", {}, log, UINT64_MAX));
     ColdTiers::Config config{.compressed = packed * unit,
                              .storage = {{directory.path()}, stored * unit},
                              .staging_slots = 2,

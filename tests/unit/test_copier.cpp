@@ -60,7 +60,7 @@ struct Bench {
   explicit Bench(uint64_t capabilities) {
     asked.clear();
     assert_true(runtime.adopt(query, "a backend that writes down").ok());
-    assert_true(runtime.start("", weir::Log(), UINT64_MAX).ok());
+    assert_true(runtime.start("", {}, weir::Log(), UINT64_MAX).ok());
     device.runtime = &runtime;
     device.description.capabilities = capabilities;
     stream.device = &device;

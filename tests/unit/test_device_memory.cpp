@@ -42,7 +42,7 @@ struct Site {
   weir::backend::Device open(const char *options) {
     assert_true(runtime.adopt(weir_host_backend_query, "").ok());
     const std::string text = std::string("memory=16M;granule=64K;granule_large=256K;") + options;
-    assert_true(runtime.start(text.c_str(), weir::Log(), 60'000'000'000).ok());
+    assert_true(runtime.start(text.c_str(), {}, weir::Log(), 60'000'000'000).ok());
     weir::backend::Device made{&runtime, 0, 0, 7, {}};
     made.description.struct_size = sizeof made.description;
     assert_int_equal(made.table().device_describe(made.state(), 0, &made.description), 0);

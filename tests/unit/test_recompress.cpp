@@ -8,7 +8,9 @@
 #include "core/pool/pool.hpp"
 
 #include "tests/unit/interleaving.hpp"
+#include "tests/unit/logging_sink.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <optional>
 #include <random>
@@ -269,6 +271,23 @@ void it_is_being_brought_up(void **) {
   world.end();
 }
 
+void each_page_has_a_range(void **) {
+  LoggingSink sink;
+  weir::Ranges ranges;
+  ranges.add(&sink);
+  Idle world(Idle::setup(8, nullptr, idle));
+  world.engine().tap.set(weir::PoolRanges{&ranges, "idle"});  // the pool has no threads of its own
+  test_clock.pass(2 * idle);
+  world.look();
+  const std::vector<RangeEvent> events = sink.log.events();
+  const auto recodes = std::count_if(events.begin(), events.end(), [](const RangeEvent &event) {
+    return event.begins && event.text == "recompress a page, pool \"idle\"";
+  });
+  assert_true(recodes > 0);
+  assert_int_equal(sink.log.pushes(), sink.log.pops());
+  world.end();
+}
+
 void it_is_discarded_meanwhile(void **) {
   Idle world(Idle::setup(8, nullptr, idle));
   beside(world, [&] { ok(weir_discard(world.pool, world.buffers[0], 0, WEIR_WHOLE)); });
@@ -322,6 +341,7 @@ int main() {
       cmocka_unit_test(the_pool_does_so_by_itself),
       cmocka_unit_test(it_is_brought_up_meanwhile),
       cmocka_unit_test(it_is_being_brought_up),
+      cmocka_unit_test(each_page_has_a_range),
       cmocka_unit_test(it_is_discarded_meanwhile),
       cmocka_unit_test(it_is_written_and_sent_down_meanwhile),
       cmocka_unit_test(it_is_destroyed_meanwhile),

@@ -118,7 +118,7 @@ struct Bench {
     own.capacity = capacity;
     own.budget = budget;
     assert_true(runtime.adopt(query, "a machine of the test's own").ok());
-    assert_true(runtime.start("", weir::Log(), UINT64_MAX).ok());
+    assert_true(runtime.start("", {}, weir::Log(), UINT64_MAX).ok());
     device.runtime = &runtime;
     pool = std::make_unique<GranulePool>(device, page, page, budget, segment_size,
                                          std::pmr::get_default_resource());

@@ -2,12 +2,17 @@
 //
 // Stacks: one number for what is the same, bounds that hold, no memory, several threads at once, and lines that lead back here.
 
+#include "core/base/build_id.hpp"
 #include "core/base/stacks.hpp"
 
 #include "tests/unit/blocked_streams.hpp"  // Scarce
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
+#include <climits>
+#include <cstdlib>
 #include <cstring>
 #include <set>
 #include <thread>
@@ -111,6 +116,74 @@ void what_has_no_room_is_counted(void **) {
   assert_int_not_equal(poor.keep(frames(1)), 0);
 }
 
+/// The file is where it is, whatever the program was called by; the offset is what a tool can look up.
+void frames_name_their_file(void **) {
+  Stacks stacks(std::pmr::get_default_resource());
+  std::array<char, PATH_MAX> own{};
+  assert_true(readlink("/proc/self/exe", own.data(), own.size() - 1) > 0);
+  size_t of_this_program = 0;
+  std::string build_id;
+  for (void *frame : stacks.frames(from_here(stacks))) {
+    const FrameSight sight = look_up_frame(frame);
+    assert_string_equal(sight.line.c_str(), describe_frame(frame).c_str());
+    assert_true(sight.offset != 0 && sight.file[0] == '/');
+    if (sight.file != own.data()) continue;
+    ++of_this_program;
+    assert_true(sight.offset < reinterpret_cast<uintptr_t>(frame) || sight.offset < (1U << 30U));
+    if (build_id.empty()) build_id = sight.build_id;
+    assert_string_equal(sight.build_id.c_str(), build_id.c_str());
+  }
+  assert_true(of_this_program > 0);
+  // No file's.
+  std::array<int, 1> data{};
+  const FrameSight nowhere = look_up_frame(data.data());
+  assert_true(nowhere.file.empty() && nowhere.build_id.empty());
+  assert_true(nowhere.line.starts_with("0x"));
+}
+
+std::span<const std::byte> bytes_of(const std::string &text) {
+  return std::as_bytes(std::span(text));
+}
+
+void notes_have_the_build_id(void **) {
+  const auto number = [](uint32_t value) {
+    std::string text(4, '\0');
+    std::memcpy(text.data(), &value, 4);
+    return text;
+  };
+  const std::string other =
+      number(4) + number(5) + number(1) + std::string("GNU\0", 4) + "abcde" + std::string(3, '\0');
+  const std::string id = number(4) + number(2) + number(3) + std::string("GNU\0", 4) + "\xab\x01" +
+                         std::string(2, '\0');
+  assert_string_equal(build_id_of_notes(bytes_of(other + id)).c_str(), "ab01");
+  assert_string_equal(build_id_of_notes(bytes_of(other)).c_str(), "");
+  // Each beginning of it, and lengths that no notes have.
+  for (size_t length = 0; length + 2 < id.size(); ++length)
+    assert_string_equal(build_id_of_notes(bytes_of(id.substr(0, length))).c_str(), "");
+  for (const uint32_t huge : {0xffffffffU, 0xfffffffcU, 0x80000000U}) {
+    assert_string_equal(
+        build_id_of_notes(bytes_of(number(huge) + number(2) + number(3) + id)).c_str(), "");
+    assert_string_equal(
+        build_id_of_notes(bytes_of(number(4) + number(huge) + number(3) + id)).c_str(), "");
+  }
+}
+
+/// Each trace that begins is told of each stack anew.
+void a_stack_is_told_once_a_trace(void **) {
+  Stacks stacks(std::pmr::get_default_resource());
+  const uint32_t one = stacks.keep(frames(1)), two = stacks.keep(frames(2));
+  const uint32_t first = stacks.telling();
+  assert_false(stacks.told(one, first));
+  stacks.set_told(one, first);
+  assert_true(stacks.told(one, first));
+  assert_false(stacks.told(two, first));
+  stacks.tell_again();
+  assert_false(stacks.told(one, stacks.telling()));
+  stacks.set_told(two, first);  // who was told for the trace before comes late
+  assert_false(stacks.told(two, stacks.telling()));
+  assert_true(stacks.told(0, stacks.telling()));
+}
+
 void threads_meet(void **) {
   Stacks stacks(std::pmr::get_default_resource());
   std::array<std::array<uint32_t, 500>, 4> found{};
@@ -129,9 +202,15 @@ void threads_meet(void **) {
 
 int main() {
   const CMUnitTest tests[] = {
-      cmocka_unit_test(equal_stacks_have_one_number), cmocka_unit_test(stacks_lead_back),
-      cmocka_unit_test(stacks_begin_at_the_caller),   cmocka_unit_test(deep_stacks_are_cut),
-      cmocka_unit_test(what_has_no_room_is_counted),  cmocka_unit_test(threads_meet),
+      cmocka_unit_test(equal_stacks_have_one_number),
+      cmocka_unit_test(stacks_lead_back),
+      cmocka_unit_test(stacks_begin_at_the_caller),
+      cmocka_unit_test(deep_stacks_are_cut),
+      cmocka_unit_test(what_has_no_room_is_counted),
+      cmocka_unit_test(frames_name_their_file),
+      cmocka_unit_test(notes_have_the_build_id),
+      cmocka_unit_test(a_stack_is_told_once_a_trace),
+      cmocka_unit_test(threads_meet),
   };
   return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

@@ -71,7 +71,7 @@ struct Scene {
     keep_record = nullptr;
     fences = 0;
     assert_true(runtime.adopt(query, "").ok());
-    assert_true(runtime.start("memory=4M;granule=64K", weir::Log(), 60'000'000'000).ok());
+    assert_true(runtime.start("memory=4M;granule=64K", {}, weir::Log(), 60'000'000'000).ok());
     device.runtime = &runtime;
     open(&stream, &timeline);
     open(&beside, &other);

@@ -120,6 +120,22 @@ void has_words_for_what_is_no_number(void **) {
                "refused -6 1 2 - 0 timeout_ns=unlimited async=1\n");
 }
 
+void stacks_have_lines(void **) {
+  Room room;
+  VmtLines &lines = room.lines;
+  assert_true(lines.module(0, "/opt/a b/lib;m.so", "0aff"));
+  assert_true(lines.module(1, "/bin/x", ""));
+  assert_true(lines.stack(7, "@1+4660;@0+1"));
+  VmtBuffer buffer;
+  buffer.size = 1;
+  buffer.stack = 7;
+  assert_true(lines.buffer(buffer));
+  assert_true(lines.allocate(4096, 0, 0, vmt_none, 77, "one", 7));
+  assert_lines(lines,
+               "module 0 /opt/a%20b/lib;m.so build_id=0aff\nmodule 1 /bin/x\n"
+               "stack 7 @1+4660;@0+1\nb 0 0 1 stack=7\nm 4096 0 0 - 77 name=one stack=7\n");
+}
+
 void names_can_be_any_bytes(void **) {
   Room room;
   VmtLines &lines = room.lines;
@@ -165,6 +181,7 @@ void the_longest_lines_fit(void **) {
   };
   VmtBuffer buffer;
   buffer.name = name;
+  buffer.stack = UINT64_MAX - 2;
   buffer.users = buffer.shard_devices = buffer.shard_weights = devices;
   fits(lines.buffer(buffer));
   VmtPool pool;
@@ -178,6 +195,8 @@ void the_longest_lines_fit(void **) {
   fits(lines.header(name, name));
   fits(lines.operation_name(0, 1, name));
   fits(lines.phase(name));
+  fits(lines.module(UINT64_MAX - 2, name, name));
+  fits(lines.stack(UINT64_MAX - 2, name));
   VmtAcquire acquire;
   acquire.operation.name = name;
   fits(lines.acquire(acquire));
@@ -210,6 +229,7 @@ int main() {
   const CMUnitTest tests[] = {
       cmocka_unit_test(writes_the_lines_of_the_example),
       cmocka_unit_test(has_words_for_what_is_no_number),
+      cmocka_unit_test(stacks_have_lines),
       cmocka_unit_test(names_can_be_any_bytes),
       cmocka_unit_test(a_line_that_has_no_room_is_not_begun),
       cmocka_unit_test(the_longest_lines_fit),

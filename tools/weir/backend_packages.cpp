@@ -23,6 +23,7 @@ constexpr struct {
     {"hip", "HIP (AMD)"},
     {"level_zero", "Level Zero (Intel)"},
     {"vulkan", "Vulkan (any vendor)"},
+    {"opencl", "OpenCL (any vendor)"},
 };
 
 const std::string abi = std::to_string(WEIR_BACKEND_ABI_MAJOR);

@@ -40,6 +40,7 @@ constexpr struct {
     {WEIR_CAP_MAP_RUN, "map_run"},
     {WEIR_CAP_ACCESS_LATER, "access_later"},
     {WEIR_CAP_TRANSFER_STREAM, "transfer_stream"},
+    {WEIR_CAP_NATIVE_MEMORY, "native_memory"},
 };
 
 Json capabilities_json(uint64_t bits) {

@@ -16,7 +16,7 @@
 namespace weir::tool {
 namespace {
 
-constexpr size_t shown_buffers = 10;
+constexpr size_t shown_buffers = 10, shown_frames = 4;
 
 std::string cell_of(std::string text, size_t width) {
   text.append(text.size() < width ? width - text.size() : 1, ' ');
@@ -30,7 +30,22 @@ std::string table_row(const std::string &name, const std::vector<std::string> &c
   return line + "\n";
 }
 
-std::string text_of(const PoolSnapshot &snapshot) {
+/// Where the calls lead that made the buffer: of the frames that have a name those within, at most four.
+std::string made_by(const PoolSnapshot &snapshot, const SnapshotBuffer &buffer,
+                    const Symbols &symbols) {
+  const auto found = snapshot.stacks.find(buffer.stack);
+  if (buffer.stack == 0 || found == snapshot.stacks.end()) return {};
+  std::string text;
+  for (size_t i = 0; i < std::min(shown_frames, found->second.size()); ++i) {
+    const SnapshotFrame &of = found->second[i];
+    text +=
+        (i == 0 ? "    by " : " < ") +
+        printable(of.file.path.empty() ? of.line : symbols.frame(of.file, of.offset, of.function));
+  }
+  return text.empty() ? text : text + "\n";
+}
+
+std::string text_of(const PoolSnapshot &snapshot, const Symbols &symbols) {
   std::string text = "pool '" + printable(snapshot.pool) +
                      "': " + std::to_string(snapshot.buffers.size()) + " buffers of " +
                      std::to_string(snapshot.clients.size()) + " clients\n";
@@ -61,6 +76,7 @@ std::string text_of(const PoolSnapshot &snapshot) {
     text += table_row(name, {format_bytes(one.size), format_bytes(one.device_bytes),
                              format_bytes(one.peer_bytes), format_bytes(one.host_bytes),
                              format_bytes(one.compressed_bytes + one.storage_bytes)});
+    text += made_by(snapshot, one, symbols);
   }
   return text;
 }
@@ -74,11 +90,14 @@ int run_snapshot(const SnapshotFlags &flags) {
   std::optional<OutputFile> file;
   if (flags.memory_viz) file.emplace(flags.output);
   const PoolSnapshot snapshot = read_pool_snapshot(flags.file);
+  const Symbols symbols = symbols_of(snapshot);
+  for (const std::string &note : symbols.notes())
+    std::fprintf(stderr, "weir: '%s': %s\n", flags.file.c_str(), note.c_str());
   if (file) {
-    file->commit(memory_viz(snapshot));
+    file->commit(memory_viz(snapshot, symbols));
     return 0;
   }
-  const std::string text = text_of(snapshot);
+  const std::string text = text_of(snapshot, symbols);
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0)
     throw ToolError("cannot write the table to standard output");
   return 0;

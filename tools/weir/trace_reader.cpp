@@ -62,13 +62,15 @@ bool kind_of(char letter, Kind &kind) {
 
 }  // namespace
 
-TraceReader::TraceReader(std::unique_ptr<TraceFile> file) : file_(std::move(file)) {}
+TraceReader::TraceReader(std::unique_ptr<TraceFile> file, Tags tags)
+    : file_(std::move(file)), tags_(tags) {}
 TraceReader::~TraceReader() = default;
 
 bool TraceReader::next(TraceEvent &event) {
   if (file_->version() == 2) {
     if (!blocks_)
-      blocks_ = std::make_unique<recorded::ProgramBlocks>(recorded::read_program(*file_, {}));
+      blocks_ = std::make_unique<recorded::ProgramBlocks>(recorded::read_program(*file_, {}),
+                                                          tags_ == Tags::stacks);
     return blocks_->next(event);
   }
   std::string_view line;

@@ -78,10 +78,14 @@ class ProgramBlocks;
 
 class TraceReader {
  public:
+  /// What the tags of a trace of version 2 are. To name the calls of stacks takes programs of others, and time.
+  enum class Tags : uint8_t { names, stacks };
+
   /// Throws ToolError when the file can't be opened.
-  explicit TraceReader(const std::string &path) : TraceReader(std::make_unique<TraceFile>(path)) {}
+  explicit TraceReader(const std::string &path, Tags tags = Tags::names)
+      : TraceReader(std::make_unique<TraceFile>(path), tags) {}
   /// Reads a trace that is open.
-  explicit TraceReader(std::unique_ptr<TraceFile> file);
+  explicit TraceReader(std::unique_ptr<TraceFile> file, Tags tags = Tags::names);
   ~TraceReader();
   TraceReader(const TraceReader &) = delete;
   TraceReader &operator=(const TraceReader &) = delete;
@@ -102,6 +106,7 @@ class TraceReader {
   bool parse(std::string_view line, TraceEvent &event) const;
 
   std::unique_ptr<TraceFile> file_;
+  const Tags tags_;
   std::unique_ptr<recorded::ProgramBlocks> blocks_;  ///< of version 2
 };
 

@@ -64,6 +64,11 @@ typedef struct weir_be_start {
   const char *options;     /**< "key=value" joined by ';', the backend's own keys only, without its prefix; "" if none */
   weir_log_callback log;   /**< may be NULL; same rules as in weir_context_desc */
   void *log_user;          /**< goes with `log` */
+  /** NULL, or objects of the program that the backend is to use in place of its own: a struct of the backend's public header, which
+   *  begins with two uint32_t, its size and its kind. Only a backend with the group `native_memory` is given any. It is the core's for
+   *  the time of the call. A kind, a size or an object that the backend can't use is INVALID_ARGUMENT with the reason; it never makes
+   *  its own instead. */
+  const void *native;
 } weir_be_start;
 
 /** A device, as device_describe tells it. */
@@ -293,6 +298,12 @@ typedef struct weir_backend_table {
    *  as map. */
   weir_result (*access_add)(weir_be_state *state, uint32_t device, uint64_t address, uint64_t bytes,
                             const uint32_t *peers, uint32_t peer_count);
+
+  /* ---- the runtime's own objects: all or none, WEIR_CAP_NATIVE_MEMORY ---- */
+  /** The runtime's object behind an address of the device's memory (plain, or mapped). `out` is a struct of the backend's public header, which `kind`
+   *  names; it begins with a uint32_t, its size, which the caller sets: at most that many bytes are written, and it stays as it is. An unknown kind, a
+   *  size that is too small for the kind, and an address where the device has no memory are INVALID_ARGUMENT. It does not wait. */
+  weir_result (*native_memory)(weir_be_state *state, uint32_t device, uint64_t address, uint32_t kind, void *out);
 } weir_backend_table;
 
 WEIR_END_DECLS

@@ -32,6 +32,15 @@ struct weir_backend_table;
 /** A backend's entry point, see weir/backend.h. */
 typedef const struct weir_backend_table *(*weir_backend_query_fn)(uint32_t abi_major);
 
+/** Objects of the program that a backend is to use in place of its own: an engine's VkDevice and queues, a cl_context. Which there are is
+ *  in the backend's own header (weir/vulkan.h, weir/opencl.h). */
+typedef struct weir_native {
+  const char *backend; /**< the backend's name: "vulkan" */
+  /** A struct of the backend's header. It begins with two uint32_t: its size, and the kind that it is of. It is copied; what it
+   *  refers to is the program's, and lives as that header says. */
+  const void *handles;
+} weir_native;
+
 /** What a context is made with. */
 typedef struct weir_context_desc {
   uint32_t struct_size;
@@ -53,8 +62,13 @@ typedef struct weir_context_desc {
   /** How long a backend's runtime may take to start; 0 = 60 s. One that takes longer is given up: it is not available,
    *  and a thread of it may stay behind in the runtime until the process ends. */
   uint64_t start_timeout_ns;
+  /** What the program has of a runtime already, at most one entry for each backend. One that is not loaded, takes no such objects, or
+   *  can't work with these is an error of weir_context_create that says what is missing: it never makes its own instead. NULL = none. */
+  const weir_native *natives;
+  uint32_t native_count;                  /**< entries of `natives` */
+  uint32_t reserved;                      /**< 0 */
 } weir_context_desc;
-#define WEIR_CONTEXT_DESC_INIT {sizeof(weir_context_desc), 0, 0, NULL, NULL, NULL, {NULL, NULL, NULL, {NULL, NULL, NULL}}, NULL, NULL, 0}
+#define WEIR_CONTEXT_DESC_INIT {sizeof(weir_context_desc), 0, 0, NULL, NULL, NULL, {NULL, NULL, NULL, {NULL, NULL, NULL}}, NULL, NULL, 0, NULL, 0, 0}
 
 /** Flags of a context. */
 enum {
@@ -71,8 +85,9 @@ enum {
 
 /** Loads the backends and finds the devices. `desc` may be NULL: all defaults. A backend that can't start is not an
  *  error: see weir_backend_info. The caller owns *context. It may take as long as the runtimes take to start, which is
- *  seconds with some drivers. Errors: INVALID_ARGUMENT, OUT_OF_HOST_MEMORY, BACKEND (a backend named in the descriptor
- *  is no backend, or is refused). */
+ *  seconds with some drivers. Errors: INVALID_ARGUMENT (also: `natives` of a kind that the backend does not know, or of a backend
+ *  that is not there), OUT_OF_HOST_MEMORY, NOT_SUPPORTED (`natives` of a backend that takes none), BACKEND (a backend named in the
+ *  descriptor is no backend, is refused, or can't work with the `natives` that are for it). */
 WEIR_API weir_result weir_context_create(const weir_context_desc *desc, weir_context *context);
 
 /** Ends the context. BUSY while pools or streams of it exist (nothing is changed then). NULL is allowed. */
@@ -116,6 +131,7 @@ WEIR_API weir_result weir_backend_info_get(weir_context context, uint32_t index,
 #define WEIR_CAP_MAP_RUN UINT64_C(65536)            /**< granules side by side are mapped and unmapped in one call */
 #define WEIR_CAP_ACCESS_LATER UINT64_C(131072)      /**< other devices can be given access to memory that is mapped already */
 #define WEIR_CAP_TRANSFER_STREAM UINT64_C(262144)   /**< streams for copies alone can be made, for copy engines to run */
+#define WEIR_CAP_NATIVE_MEMORY UINT64_C(524288)     /**< the runtime's own object behind an address can be told (weir_native_memory) */
 
 /** What a device is. */
 typedef struct weir_device_info {
@@ -208,6 +224,15 @@ typedef struct weir_link_info {
  *  INVALID_ARGUMENT, DEVICE_LOST, BACKEND. */
 WEIR_API weir_result weir_link_info_get(weir_context context, weir_device from, weir_device to, weir_link_info *info);
 
+/** The runtime's own object behind an address that a lease, weir_hold, weir_malloc or weir_pool_map gave on `device`, for interfaces that
+ *  take objects and offsets in place of addresses: a VkBuffer. `kind` says which struct of the backend's header `out` points to; it begins
+ *  with its size, a uint32_t that the caller sets (its *_INIT macro). What is told holds for as long as the address does, and the object
+ *  stays Weir's. Any thread; nothing waits. Errors: INVALID_ARGUMENT (no such device, no memory of the device at `address` as far as
+ *  the backend can tell, a kind or size that it does not know), NOT_SUPPORTED (the device lacks WEIR_CAP_NATIVE_MEMORY:
+ *  its addresses are what its interfaces take; or WEIR_DEVICE_HOST), DEVICE_LOST, BACKEND. */
+WEIR_API weir_result weir_native_memory(weir_context context, weir_device device, uint64_t address, uint32_t kind,
+                                        void *out);
+
 /* ---- streams ----
  * A stream is an in-order queue of the runtime. Weir orders its work before and after yours by recording
  * fences on it; it never synchronises it. */
@@ -219,7 +244,8 @@ WEIR_API weir_result weir_link_info_get(weir_context context, weir_device from, 
 WEIR_API weir_result weir_stream_create(weir_context context, weir_device device, uint64_t flags, weir_stream *stream);
 
 /** Wraps a stream of the runtime: CUstream, hipStream_t, an in-order Level Zero command list, or what
- *  weir_stream_native gave. NULL is the runtime's default stream, where it has one (CUDA, HIP: the legacy default
+ *  weir_stream_native gave. Where a runtime's queue is more than a handle, `native` points to a struct of the backend's header, which
+ *  is copied. NULL is the runtime's default stream, where it has one (CUDA, HIP: the legacy default
  *  stream). A stream that means another queue on each thread (CUDA's CU_STREAM_PER_THREAD) may be used through the
  *  wrapper on the wrapping thread only. The native stream stays the caller's and must outlive the wrapper; the
  *  wrapper is the caller's too. `flags` must be 0. In which runtime's context the stream must be is in docs/cuda.md,

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import gc
+import os
 import pathlib
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -57,3 +59,12 @@ def run_python(tmp_path: pathlib.Path) -> RunPython:
         return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
     return run
+
+
+@pytest.fixture
+def weir_command() -> str:
+    """Where the command is; WEIR_COMMAND names it."""
+    command = os.environ.get("WEIR_COMMAND") or shutil.which("weir")
+    if command is None:
+        pytest.skip("the weir command is not there: WEIR_COMMAND does not name it")
+    return command

@@ -17,6 +17,7 @@ import pytest
 
 import weir
 from tests_support import PAGE
+from weir._capi import ffi
 
 
 def fill(pool: weir.Pool, stream: weir.Stream, buffer: weir.Buffer, value: int) -> None:
@@ -520,3 +521,15 @@ def test_closing_while_another_thread_is_inside(pool: weir.Pool, stream: weir.St
     lease.release()
     thread.join()
     granted[0].release()
+
+
+def test_natives_reach_the_backend_that_they_are_for(context: weir.Context) -> None:
+    handles = ffi.new("uint32_t[4]", [16, 1, 0, 0])
+    with pytest.raises(weir.NotSupported, match="backend host"):
+        weir.Context({"host.memory": "64M"}, search=False, natives={"host": handles})
+    with pytest.raises(weir.InvalidArgument, match=r'natives\[1\] is for backend "nobody"|natives\[1\].handles'):
+        weir.Context({"host.memory": "64M"}, search=False, natives={"host": handles, "nobody": 0})
+    with pytest.raises(weir.NotSupported):
+        context.native_memory(0, 4096, 1, handles)
+    with pytest.raises(weir.InvalidArgument, match="device is 9"):
+        context.native_memory(9, 4096, 1, int(ffi.cast("uintptr_t", handles)))

@@ -32,7 +32,7 @@ class Teller {
  public:
   Teller(const std::string &path, const StoryOptions &options)
       : options_(options),
-        reader_(path),
+        reader_(path, TraceReader::Tags::stacks),
         tags_(&story_.tags),
         phases_(&story_.phases),
         names_(&story_.names) {

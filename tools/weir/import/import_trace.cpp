@@ -28,6 +28,7 @@ struct LiveBlock {
   uint64_t stream = 0;
   uint64_t number = 0;
   uint32_t name = 0;
+  uint32_t stack = 0;
 };
 /// By device and address.
 using LiveMap = std::map<std::pair<uint32_t, uint64_t>, LiveBlock>;
@@ -36,7 +37,7 @@ using LiveMap = std::map<std::pair<uint32_t, uint64_t>, LiveBlock>;
 LiveMap before(const TorchSnapshot &snapshot, std::vector<bool> *fits) {
   LiveMap live;
   for (const TorchBlock &block : snapshot.blocks)
-    live[{block.device, block.address}] = {block.bytes, block.stream, 0, block.name};
+    live[{block.device, block.address}] = {block.bytes, block.stream, 0, block.name, block.stack};
   fits->assign(snapshot.events.size(), true);
   for (size_t i = snapshot.events.size(); i-- > 0;) {
     const TorchEvent &event = snapshot.events[i];
@@ -44,7 +45,7 @@ LiveMap before(const TorchSnapshot &snapshot, std::vector<bool> *fits) {
     if (event.kind == EventKind::allocate)
       (*fits)[i] = live.erase(place) != 0;
     else if (event.kind == EventKind::free)
-      (*fits)[i] = live.insert({place, {event.bytes, event.stream, 0, 0}}).second;
+      (*fits)[i] = live.insert({place, {event.bytes, event.stream, 0, 0, 0}}).second;
   }
   return live;
 }
@@ -162,11 +163,18 @@ class Importer {
   void allocate(const std::pair<uint32_t, uint64_t> &place, LiveBlock block) {
     block.number = result_.allocations++;
     const uint64_t stream = streams_.at({place.first, block.stream});
+    have_stack(block.stack);
     writer_.say([&](VmtLines &lines) {
       return lines.allocate(block.number, 0, place.first, stream, block.bytes,
-                            snapshot_.names[block.name]);
+                            snapshot_.names[block.name], block.stack);
     });
     live_[place] = block;
+  }
+
+  /// Its line is written before what it made.
+  void have_stack(uint32_t stack) {
+    if (stack == 0 || !told_stacks_.insert(stack).second) return;
+    writer_.say([&](VmtLines &lines) { return lines.stack(stack, snapshot_.stacks[stack]); });
   }
 
   void event(const TorchEvent &event, bool fits) {
@@ -182,7 +190,7 @@ class Importer {
     const auto place = std::make_pair(event.device, event.address);
     switch (event.kind) {
       case EventKind::allocate:
-        return allocate(place, {event.bytes, event.stream, 0, event.name});
+        return allocate(place, {event.bytes, event.stream, 0, event.name, event.stack});
       case EventKind::free: {
         const auto found = live_.find(place);
         const uint64_t stream = streams_.at({event.device, event.stream});
@@ -208,6 +216,7 @@ class Importer {
   std::map<uint32_t, uint64_t> budgets_;
   std::map<std::pair<uint32_t, uint64_t>, uint64_t> streams_;  ///< numbers in the trace
   LiveMap live_;
+  std::set<uint32_t> told_stacks_;
   record::VmtMoment moment_;
   uint64_t first_time_ = UINT64_MAX;
 };

@@ -66,7 +66,8 @@ std::vector<VizSegment> segments_of(const PoolSnapshot &snapshot) {
 
 class VizWriter {
  public:
-  explicit VizWriter(const PoolSnapshot &snapshot) : snapshot_(snapshot) {}
+  VizWriter(const PoolSnapshot &snapshot, const Symbols &symbols)
+      : snapshot_(snapshot), symbols_(symbols) {}
 
   std::string write() {
     const std::vector<VizSegment> segments = segments_of(snapshot_);
@@ -181,24 +182,43 @@ class VizWriter {
             segment.where + (named ? ", client " + snapshot_.clients[buffer->client] : ""));
       if (const auto found = snapshot_.stacks.find(buffer->stack);
           buffer->stack != 0 && found != snapshot_.stacks.end())
-        for (const std::string &line : found->second) frame(line, "");
+        for (const SnapshotFrame &of : found->second) stack_frame(of);
     }
     pickle_.end_list();
   }
-  void frame(std::string_view name, std::string_view file) {
+  void stack_frame(const SnapshotFrame &of) {
+    const CodeSight &sight = symbols_.find(of.file, of.offset);
+    if (sight.function.empty() && sight.line == 0)
+      frame(of.line, "");
+    else
+      frame(sight.function.empty() ? of.line : sight.function,
+            sight.line != 0 ? sight.file : of.file.path, sight.line);
+  }
+  void frame(std::string_view name, std::string_view file, uint64_t line = 0) {
     pickle_.begin_dict();
     field("name", name);
     field("filename", file);
-    field("line", uint64_t{0});
+    field("line", line);
     pickle_.end_dict();
   }
 
   const PoolSnapshot &snapshot_;
+  const Symbols &symbols_;
   PickleWriter pickle_;
 };
 
 }  // namespace
 
-std::string memory_viz(const PoolSnapshot &snapshot) { return VizWriter(snapshot).write(); }
+std::string memory_viz(const PoolSnapshot &snapshot, const Symbols &symbols) {
+  return VizWriter(snapshot, symbols).write();
+}
+
+Symbols symbols_of(const PoolSnapshot &snapshot) {
+  Symbols symbols;
+  for (const auto &[number, frames] : snapshot.stacks)
+    for (const SnapshotFrame &of : frames) symbols.want(of.file, of.offset);
+  symbols.look_up();
+  return symbols;
+}
 
 }  // namespace weir::tool

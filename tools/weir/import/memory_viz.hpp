@@ -10,7 +10,10 @@
 
 namespace weir::tool {
 
-/// The file's bytes.
-std::string memory_viz(const PoolSnapshot &snapshot);
+/// The file's bytes. `symbols` has looked up the stacks, or nothing.
+std::string memory_viz(const PoolSnapshot &snapshot, const Symbols &symbols);
+
+/// Looks up the calls of all stacks.
+Symbols symbols_of(const PoolSnapshot &snapshot);
 
 }  // namespace weir::tool

@@ -9,7 +9,9 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <fstream>
 #include <iterator>
@@ -94,6 +96,8 @@ class SnapshotDocument {
     if (const auto found = document.find("stats"); found != document.end() && found->is_object())
       for (const auto &[name, value] : found->items())
         if (value.is_number_unsigned()) snapshot_.stats[name] = value.get<uint64_t>();
+    if (const auto found = document.find("modules"); found != document.end() && found->is_array())
+      for (const SnapshotJson &of : *found) module(of);
     if (const auto found = document.find("stacks"); found != document.end() && found->is_object())
       for (const auto &[number, lines] : found->items())
         if (lines.is_array()) stack(number, lines);
@@ -103,9 +107,34 @@ class SnapshotDocument {
     if (number.empty() || number.size() > 10 ||
         number.find_first_not_of("0123456789") != number.npos)
       refuse("a stack has no number: '" + number.substr(0, 40) + "'");
-    std::vector<std::string> &texts = snapshot_.stacks[std::stoull(number)];
+    std::vector<SnapshotFrame> &frames = snapshot_.stacks[std::stoull(number)];
     for (const SnapshotJson &line : lines)
-      if (line.is_string()) texts.push_back(line.get<std::string>());
+      if (line.is_string()) frames.push_back(frame(line.get<std::string>()));
+  }
+
+  /// Lines name files without their folders: two of one name can't be told apart.
+  void module(const SnapshotJson &of) {
+    CodeFile file{text(of, "path"), text(of, "build_id")};
+    const std::string name = file.path.substr(file.path.rfind('/') + 1);
+    const auto [found, fresh] = modules_.try_emplace(name, std::move(file));
+    if (!fresh) found->second.path.clear();
+  }
+
+  /// Of "libm.so.6(cos+0x12) [+0x1a2b]", or without the function.
+  SnapshotFrame frame(std::string line) const {
+    SnapshotFrame frame;
+    const size_t place = line.rfind(" [+0x");
+    const size_t open = std::min(line.find('('), place);
+    const auto found = modules_.find(line.substr(0, open));
+    if (open < place && open + 1 < line.size())
+      frame.function = line.substr(open + 1, line.rfind('+', place - 1) - open - 1);
+    if (place != line.npos && line.ends_with(']') && found != modules_.end()) {
+      const char *const from = line.data() + place + 5;
+      if (std::from_chars(from, line.data() + line.size() - 1, frame.offset, 16).ec == std::errc{})
+        frame.file = found->second;
+    }
+    frame.line = std::move(line);
+    return frame;
   }
 
   const SnapshotJson &list(const SnapshotJson &document, const char *key) const {
@@ -132,6 +161,7 @@ class SnapshotDocument {
 
   std::string name_;
   PoolSnapshot snapshot_;
+  std::map<std::string, CodeFile> modules_;  ///< by their names without folders
   bool in_buffers_ = false;
   bool saw_buffers_ = false;
 };

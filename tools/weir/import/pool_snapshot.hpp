@@ -4,6 +4,8 @@
 // document that is no such snapshot, or is nested deeper than one, is refused.
 #pragma once
 
+#include "tools/weir/symbols.hpp"
+
 #include <cstdint>
 #include <map>
 #include <string>
@@ -24,13 +26,20 @@ struct SnapshotBuffer {
            storage_bytes = 0;
 };
 
+struct SnapshotFrame {
+  std::string line;  ///< as the library wrote it
+  CodeFile file;     ///< its path is "": not known
+  uint64_t offset = 0;
+  std::string function;  ///< that the file exports; "": not known
+};
+
 struct PoolSnapshot {
   std::string pool;
   std::map<std::string, uint64_t> stats;
   std::vector<SnapshotDevice> devices;
   std::vector<std::string> clients;
   std::vector<SnapshotBuffer> buffers;
-  std::map<uint64_t, std::vector<std::string>> stacks;
+  std::map<uint64_t, std::vector<SnapshotFrame>> stacks;  ///< the innermost first
 
   uint64_t stat(const std::string &name) const {
     const auto found = stats.find(name);

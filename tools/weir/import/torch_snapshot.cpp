@@ -5,6 +5,7 @@
 // events for each device. Older versions have "history" in a block where later ones have "frames".
 #include "tools/weir/import/torch_snapshot.hpp"
 
+#include "core/record/vmt_line.hpp"
 #include "tools/weir/error.hpp"
 
 #include <algorithm>
@@ -17,6 +18,7 @@ namespace {
 constexpr uint32_t most_torch_devices = 28;             // of a pool: weir/pool.h
 constexpr uint64_t most_looked_at = uint64_t{1} << 28;  // a list may be in another a million times
 constexpr uint64_t most_torch_bytes = uint64_t{1} << 44;  // as a trace may have
+constexpr size_t most_stack_bytes = size_t{256} << 20;    // of all stacks; later ones are left out
 
 bool ends_with_py(std::string_view file) { return file.ends_with(".py"); }
 
@@ -29,7 +31,9 @@ class SnapshotReader {
  public:
   explicit SnapshotReader(const Pickle &pickle) : pickle_(pickle) {
     snapshot_.names.emplace_back();
+    snapshot_.stacks.emplace_back();
     name_index_.emplace("", 0);
+    stack_index_.emplace("", 0);
   }
 
   TorchSnapshot read() {
@@ -95,8 +99,9 @@ class SnapshotReader {
       // What was freed and waits for another stream's work is free to whoever freed it.
       if (pickle_.text(one, "state") != "active_allocated") continue;
       const uint64_t requested = number(one, "requested_size").value_or(*size);
-      snapshot_.blocks.push_back(
-          {static_cast<uint32_t>(device), name_of(one), start, usable(requested, *size), stream});
+      const Place place = place_of(one);
+      snapshot_.blocks.push_back({static_cast<uint32_t>(device), place.name, place.stack, start,
+                                  usable(requested, *size), stream});
     }
   }
 
@@ -137,59 +142,90 @@ class SnapshotReader {
     const std::optional<uint64_t> time = number(event, "time_us");
     snapshot_.timed = snapshot_.timed && time.has_value();
     one.time_us = time.value_or(0);
-    if (one.kind == TorchEvent::Kind::allocate) one.name = name_of(event);
+    if (one.kind == TorchEvent::Kind::allocate) {
+      const Place place = place_of(event);
+      one.name = place.name;
+      one.stack = place.stack;
+    }
     snapshot_.events.push_back(one);
   }
 
   // ---- names ----
 
+  struct Place {
+    uint32_t name = 0, stack = 0;
+  };
+
   /// Stacks are shared by many events: each is looked at once.
-  uint32_t name_of(const PickleValue &holder) {
+  Place place_of(const PickleValue &holder) {
     const PickleValue *frames = pickle_.find(holder, "frames");
     if (frames == nullptr) {
       const PickleValue *history = pickle_.find(holder, "history");
-      if (history == nullptr || pickle_.elements(*history).empty()) return 0;
+      if (history == nullptr || pickle_.elements(*history).empty()) return {};
       frames = pickle_.find(pickle_.elements(*history).front(), "frames");
     }
-    if (frames == nullptr || !pickle_.is_list(*frames)) return 0;
-    const auto [found, fresh] = stacks_.try_emplace(frames->at, 0);
-    if (fresh) found->second = name_of_stack(*frames);
+    if (frames == nullptr || !pickle_.is_list(*frames)) return {};
+    const auto [found, fresh] = places_.try_emplace(frames->at);
+    if (fresh) found->second = place_of_stack(pickle_.elements(*frames));
     return found->second;
   }
 
-  /// The innermost frame of the user's; else the innermost of Python's; else the innermost.
-  uint32_t name_of_stack(const PickleValue &frames) {
-    const PickleValue *best = nullptr;
+  /// The name: the innermost frame of the user's; else the innermost of Python's; else the innermost. The stack ends there.
+  Place place_of_stack(const std::vector<PickleValue> &frames) {
+    size_t best = frames.size();
     int best_rank = 0;
-    for (const PickleValue &frame : pickle_.elements(frames)) {
+    for (size_t i = 0; i < frames.size(); ++i) {
+      const PickleValue &frame = frames[i];
       look();
       const std::string_view file = pickle_.text(frame, "filename");
       const int rank = !ends_with_py(file) ? 1 : is_library(file) ? 2 : 3;
       if (rank > best_rank) {
-        best = &frame;
+        best = i;
         best_rank = rank;
       }
       if (rank == 3) break;
     }
-    if (best == nullptr) return 0;
-    std::string_view file = pickle_.text(*best, "filename");
+    if (best == frames.size()) return {};
+    const std::string name = text_of_frame(frames[best]);
+    std::string stack = name;
+    for (size_t i = best + 1; i < frames.size(); ++i) {
+      look();
+      const std::string outer = text_of_frame(frames[i]);
+      if (stack.size() + outer.size() + 1 > record::vmt_longest_stack) break;
+      stack = outer + ';' + stack;
+    }
+    if (stack_bytes_ + stack.size() > most_stack_bytes) stack.clear();
+    stack_bytes_ += stack.size();
+    return {number_of(name, &name_index_, &snapshot_.names),
+            number_of(stack, &stack_index_, &snapshot_.stacks)};
+  }
+
+  /// "train.py:31:forward".
+  std::string text_of_frame(const PickleValue &frame) const {
+    std::string_view file = pickle_.text(frame, "filename");
     file = file.substr(file.find_last_of('/') + 1);
-    std::string name(file.substr(0, 100));
-    if (const int64_t line = pickle_.integer(*best, "line", 0); line > 0)
-      name += ":" + std::to_string(line);
-    if (const std::string_view function = pickle_.text(*best, "name"); !function.empty())
-      name += (name.empty() ? "" : ":") + std::string(function.substr(0, 120));
-    const auto [entry, fresh] =
-        name_index_.try_emplace(name, static_cast<uint32_t>(snapshot_.names.size()));
-    if (fresh) snapshot_.names.push_back(name);
+    std::string text(file.substr(0, 100));
+    if (const int64_t line = pickle_.integer(frame, "line", 0); line > 0)
+      text += ":" + std::to_string(line);
+    if (const std::string_view function = pickle_.text(frame, "name"); !function.empty())
+      text += (text.empty() ? "" : ":") + std::string(function.substr(0, 120));
+    std::replace(text.begin(), text.end(), ';', ',');  // which is between frames
+    return text;
+  }
+
+  using Index = std::unordered_map<std::string, uint32_t>;
+  static uint32_t number_of(const std::string &text, Index *index, std::vector<std::string> *list) {
+    const auto [entry, fresh] = index->try_emplace(text, static_cast<uint32_t>(list->size()));
+    if (fresh) list->push_back(text);
     return entry->second;
   }
 
   const Pickle &pickle_;
   TorchSnapshot snapshot_;
-  std::unordered_map<std::string, uint32_t> name_index_;
-  std::unordered_map<uint64_t, uint32_t> stacks_;  ///< names by the list of frames
+  Index name_index_, stack_index_;
+  std::unordered_map<uint64_t, Place> places_;  ///< by the list of frames
   uint64_t looked_at_ = 0;
+  size_t stack_bytes_ = 0;
 };
 
 }  // namespace

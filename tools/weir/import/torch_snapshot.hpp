@@ -18,7 +18,8 @@ struct TorchEvent {
   enum class Kind : uint8_t { allocate, free, segment, segment_end, out_of_memory, snapshot };
   Kind kind = Kind::allocate;
   uint32_t device = 0;
-  uint32_t name = 0;  ///< of TorchSnapshot::names
+  uint32_t name = 0;   ///< of TorchSnapshot::names
+  uint32_t stack = 0;  ///< of TorchSnapshot::stacks
   uint64_t address = 0;
   uint64_t bytes = 0;
   uint64_t stream = 0;
@@ -28,13 +29,16 @@ struct TorchEvent {
 struct TorchBlock {
   uint32_t device = 0;
   uint32_t name = 0;
+  uint32_t stack = 0;
   uint64_t address = 0;
   uint64_t bytes = 0;
   uint64_t stream = 0;
 };
 
 struct TorchSnapshot {
-  std::vector<std::string> names;              ///< where an allocation was made; the first is ""
+  std::vector<std::string> names;  ///< where an allocation was made; the first is ""
+  /// Which calls led there, the outermost first, with ";" between them; the last is the name. The first is "".
+  std::vector<std::string> stacks;
   std::vector<TorchEvent> events;              ///< of all devices, in time
   std::vector<TorchBlock> blocks;              ///< allocated at the end
   std::map<uint32_t, uint64_t> segment_bytes;  ///< at the end, by device

@@ -57,6 +57,8 @@ enum class CallKind : uint8_t {
   defragment,
   defragmentation,
   policy_load,
+  code_file,  ///< "module"
+  stack,
   lost,
   end,
 };

@@ -29,12 +29,12 @@ constexpr Form forms[] = {
     {"o", "on", ""},
     {"b", "nnn",
      " client home flags alignment element tag priority name users shard_policy shard_devices "
-     "shard_weights stripe "},
+     "shard_weights stripe stack "},
     {"f", "n", ""},
     {"l", "nnnon", " flags timeout_ns async "},
     {"r", "nn", ""},
     {"k", "nn", ""},
-    {"m", "nndNn", " name "},
+    {"m", "nndNn", " name stack "},
     {"x", "nN", ""},
     {"n", "nnw", ""},
     {"t", "n", ""},
@@ -76,6 +76,8 @@ constexpr Form forms[] = {
     {"defragment", "nd", " flags max_bytes max_moves max_ns max_cost_permille "},
     {"defragmentation", "nn", " flags bytes_per_second max_cost_permille "},
     {"policy_load", "nn", ""},
+    {"module", "nw", " build_id "},
+    {"stack", "nw", ""},
     {"lost", "n", ""},
     {"end", "", ""},
 };

@@ -79,6 +79,10 @@ class ProgramBuilder {
       case CallKind::prefetch:
       case CallKind::announce:
         return ahead();
+      case CallKind::code_file:
+        return things_.code_file();
+      case CallKind::stack:
+        return things_.stack();
       case CallKind::refused:
         ++refused_[weir_result_string(static_cast<weir_result>(call_.number))];
         return;
@@ -248,6 +252,7 @@ class ProgramBuilder {
           static_cast<uint32_t>(std::min<uint64_t>(reader_.number(call_, "element"), UINT32_MAX));
       buffer.priority = things_.priority(reader_.signed_number(call_, "priority"));
       buffer.name = things_.intern(reader_.text(call_, "name"));
+      buffer.stack = things_.stack_of(reader_.number(call_, "stack"));
       buffer.layout = layout();
     }
     things_.add().thing = static_cast<uint32_t>(program_.buffers.size());
@@ -277,6 +282,7 @@ class ProgramBuilder {
     allocation.device = call_.fields[2];
     allocation.bytes = call_.fields[4];
     allocation.name = things_.intern(reader_.text(call_, "name"));
+    allocation.stack = things_.stack_of(reader_.number(call_, "stack"));
     ProgramCall call;
     if (call_.fields[3] != call_none) call.stream = things_.stream_of(call_.fields[3]);
     count_bytes(allocation.pool, allocation.bytes);

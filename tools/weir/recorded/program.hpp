@@ -6,10 +6,12 @@
 #pragma once
 
 #include "tools/weir/recorded/call.hpp"
+#include "tools/weir/symbols.hpp"
 #include "tools/weir/trace_file.hpp"
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -76,6 +78,7 @@ struct ProgramBuffer {
   uint32_t element = 0;
   int32_t priority = 0;
   uint32_t name = 0;           ///< of Program::names
+  uint32_t stack = no_thing;   ///< of Program::stacks
   uint32_t layout = no_thing;  ///< of Program::layouts
 };
 
@@ -83,7 +86,8 @@ struct ProgramAllocation {
   uint64_t bytes = 0;
   uint64_t device = 0;
   uint32_t pool = 0;
-  uint32_t name = 0;  ///< of Program::names
+  uint32_t name = 0;          ///< of Program::names
+  uint32_t stack = no_thing;  ///< of Program::stacks
 };
 
 struct ProgramLease {
@@ -130,6 +134,8 @@ struct Program {
   uint64_t peak_live_bytes = 0;  ///< of buffers and allocations
   std::vector<std::string> notes;
   std::vector<std::string> names;  ///< of operations, buffers, allocations, phases; the first is ""
+  std::vector<std::string> stacks;  ///< as their lines have them; "": of a line that never came
+  std::map<uint64_t, CodeFile> code_files;  ///< by their numbers in the trace
   std::vector<ProgramDevice> devices;
   std::vector<ProgramLink> links;
   std::vector<ProgramPool> pools;

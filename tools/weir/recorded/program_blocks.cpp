@@ -3,6 +3,7 @@
 // One call makes no event, one, or several: those of an acquire are told one by one.
 #include "tools/weir/recorded/program_blocks.hpp"
 
+#include "tools/weir/recorded/stack_tags.hpp"
 #include "tools/weir/text.hpp"
 
 #include <weir/weir.h>
@@ -13,11 +14,13 @@ namespace weir::tool::recorded {
 
 using Kind = TraceEvent::Kind;
 
-ProgramBlocks::ProgramBlocks(Program program)
+ProgramBlocks::ProgramBlocks(Program program, bool with_stacks)
     : program_(std::move(program)),
       buffers_(program_.buffers.size(), no_thing),
       allocations_(program_.allocations.size(), no_thing),
-      blocks_of_(program_.pools.size()) {}
+      blocks_of_(program_.pools.size()) {
+  if (with_stacks && !program_.stacks.empty()) stacks_ = stack_tags(program_, &program_.notes);
+}
 
 bool ProgramBlocks::next(TraceEvent &event) {
   for (;;) {
@@ -52,13 +55,13 @@ bool ProgramBlocks::take(const ProgramCall &call, TraceEvent &event) {
   switch (call.kind) {
     case CallKind::buffer: {
       const ProgramBuffer &buffer = program_.buffers[call.thing];
-      word(program_.names[buffer.name], "buffer");
+      tag(program_.names[buffer.name], buffer.stack, "buffer");
       born(&buffers_[call.thing], buffer.pool, buffer.size, event);
       return true;
     }
     case CallKind::allocate: {
       const ProgramAllocation &allocation = program_.allocations[call.thing];
-      word(program_.names[allocation.name], "malloc");
+      tag(program_.names[allocation.name], allocation.stack, "malloc");
       born(&allocations_[call.thing], allocation.pool, allocation.bytes, event);
       return true;
     }
@@ -114,6 +117,15 @@ void ProgramBlocks::word(const std::string &name, const char *otherwise) {
   word_ = utf8_text(name.empty() ? otherwise : name);
   for (char &c : word_)
     if ((c >= 0 && c < ' ') || c == 127) c = '?';
+}
+
+void ProgramBlocks::tag(const std::string &name, uint32_t stack, const char *otherwise) {
+  const std::string none;
+  const std::string &frames = stack < stacks_.size() ? stacks_[stack] : none;
+  if (frames.empty()) return word(name, otherwise);
+  // A snapshot of PyTorch's has no names but those of frames.
+  const bool named = name.empty() || frames == name || frames.ends_with(';' + name);
+  word(named ? frames : frames + ';' + name, otherwise);
 }
 
 void ProgramBlocks::born(uint32_t *block, uint32_t pool, uint64_t bytes, TraceEvent &event) {

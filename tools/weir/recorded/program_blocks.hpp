@@ -15,7 +15,8 @@ namespace weir::tool::recorded {
 
 class ProgramBlocks {
  public:
-  explicit ProgramBlocks(Program program);
+  /// `with_stacks`: tags are stacks where the trace has them, with their names looked up (stack_tags.hpp).
+  explicit ProgramBlocks(Program program, bool with_stacks = false);
 
   bool next(TraceEvent &event);
   const std::string &name() const noexcept { return program_.name; }
@@ -27,11 +28,14 @@ class ProgramBlocks {
   bool take(const ProgramCall &call, TraceEvent &event);
   /// A name as a word: no control characters, nothing that is no UTF-8.
   void word(const std::string &name, const char *otherwise);
+  /// A stack, which ends in the name if there is one.
+  void tag(const std::string &name, uint32_t stack, const char *otherwise);
   void born(uint32_t *block, uint32_t pool, uint64_t bytes, TraceEvent &event);
 
   Program program_;
-  size_t call_ = 0;   ///< the next
-  uint64_t use_ = 0;  ///< the next of the operation under way
+  std::vector<std::string> stacks_;  ///< of the program; none if they are not asked for
+  size_t call_ = 0;                  ///< the next
+  uint64_t use_ = 0;                 ///< the next of the operation under way
   uint64_t uses_end_ = 0;
   bool in_operation_ = false;
   std::vector<uint32_t> dying_;                   ///< blocks that went with their pool

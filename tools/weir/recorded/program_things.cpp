@@ -175,6 +175,26 @@ uint32_t ProgramThings::stream_of(uint64_t number) const {
   return index;
 }
 
+void ProgramThings::code_file() {
+  program_.code_files.try_emplace(call_.fields[0],
+                                  CodeFile{call_.text, reader_.text(call_, "build_id")});
+}
+
+/// Told twice, as two threads may, it is the same.
+void ProgramThings::stack() {
+  std::string &frames = program_.stacks[stack_of(call_.fields[0])];
+  if (frames.empty()) frames = call_.text;
+}
+
+uint32_t ProgramThings::stack_of(uint64_t number) {
+  if (number == 0) return no_thing;
+  const uint32_t found = stacks_.find(number);
+  if (found != no_thing) return found;
+  stacks_.set(number, static_cast<uint32_t>(program_.stacks.size()));
+  program_.stacks.emplace_back();
+  return static_cast<uint32_t>(program_.stacks.size() - 1);
+}
+
 uint32_t ProgramThings::client_of(uint64_t number) const {
   const uint32_t index = clients_.find(number);
   if (index == no_thing || pools_[program_.clients[index].pool].ended)

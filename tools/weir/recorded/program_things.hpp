@@ -57,6 +57,8 @@ class ProgramThings {
   uint32_t pool_of(uint64_t number);
   uint32_t client_of(uint64_t number) const;
   uint32_t stream_of(uint64_t number) const;
+  /// Of a buffer or an allocation; its line may come later.
+  uint32_t stack_of(uint64_t number);
 
   // What the last call makes.
   void device();
@@ -65,6 +67,8 @@ class ProgramThings {
   void pool_device();
   void client();
   void stream();
+  void code_file();
+  void stack();
 
   // ... and ends.
   void end_client(uint64_t number) { clients_.remove(number); }
@@ -81,7 +85,7 @@ class ProgramThings {
   Program &program_;
   std::unordered_map<std::string, uint32_t> name_index_;
   std::map<uint64_t, uint32_t> contexts_;
-  Directory pool_index_, clients_, streams_;
+  Directory pool_index_, clients_, streams_, stacks_;
   std::vector<PoolState> pools_;
   std::vector<uint64_t> leases_of_;
 };

@@ -133,6 +133,12 @@ class context {
     const weir_result code = weir_device_info_get(get(), device, &info);
     return detail::done(code, std::move(info));
   }
+  /// weir_native_memory: what is behind an address of a lease, as a struct of the backend's header that `init` is one of.
+  template <class Memory>
+  returned<Memory> native_memory(weir_device device, uint64_t address, uint32_t kind, Memory init) const {
+    const weir_result code = weir_native_memory(get(), device, address, kind, &init);
+    return detail::done(code, std::move(init));
+  }
   /// weir_device_find: "gpu", "cuda:0", "gpu,host" and so on; without a wish the user's, from WEIR_DEVICE.
   returned<weir_device> device(const char *wish = nullptr) const {
     weir_device found = 0;

@@ -28,6 +28,7 @@ struct context_desc {
   weir_log_callback log = nullptr;
   void *log_user = nullptr;
   uint64_t start_timeout_ns = 0; /**< 0: 60 s */
+  std::vector<weir_native> natives = {}; /**< the program's own objects, for backends to use */
 };
 
 /// weir_pool_device: a device of a pool, and how much of its memory the pool may hold.
@@ -197,6 +198,8 @@ class c_struct<context_desc> {
     }
     c_.log = from.log, c_.log_user = from.log_user;
     c_.start_timeout_ns = from.start_timeout_ns;
+    c_.natives = from.natives.empty() ? nullptr : from.natives.data();
+    c_.native_count = static_cast<uint32_t>(from.natives.size());
   }
   c_struct(const c_struct &) = delete;
   c_struct &operator=(const c_struct &) = delete;

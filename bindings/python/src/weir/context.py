@@ -43,6 +43,8 @@ class Context(Closable):
       environment variable WEIR_LOG: "info" writes lines of that level and worse to stderr, as do "error", "warning" and "debug".
     stacks: True keeps the call stack of each buffer and allocation, as far as it is C's, for reports and snapshots;
       WEIR_STACKS=1 in the environment does the same.
+    natives: objects of the program that backends are to use in place of their own, {"vulkan": handles}: the address of a struct of
+      that backend's header, as a number or a pointer of cffi. It is copied.
     start_timeout: how long one backend may take to start before it is given up (None: 60 s)."""
 
     _kind = "context"
@@ -57,6 +59,7 @@ class Context(Closable):
         search: bool = True,
         log: LogCallback | None = None,
         stacks: bool = False,
+        natives: Mapping[str, Any] | None = None,
         start_timeout: float | None = None,
     ) -> None:
         desc = sized("weir_context_desc")
@@ -78,6 +81,13 @@ class Context(Closable):
         if self._log is not None:
             desc.log, desc.log_user = lib.weirpy_log, self._log
         desc.start_timeout_ns = nanoseconds(start_timeout)
+        native_names = [text_or_null(name) for name in natives or ()]
+        native_list = ffi.new("weir_native[]", len(native_names))
+        for entry, name, handles in zip(native_list, native_names, (natives or {}).values(), strict=True):
+            entry.backend, entry.handles = name, ffi.cast("void *", handles)
+        desc.native_count = len(native_names)
+        if native_names:
+            desc.natives = native_list
         out = ffi.new("weir_context *")
         check(lib.weir_context_create(desc, out))
         self._take(out[0], True)
@@ -160,6 +170,12 @@ class Context(Closable):
         number = ffi.new("weir_device *")
         check(lib.weir_device_find(self._raw, ffi.NULL if wish is None else wish.encode(), number))
         return int(number[0])
+
+    def native_memory(self, device: SupportsIndex, address: int, kind: int, out: Any) -> None:
+        """Writes the runtime's own object behind an address of a lease into the struct of the backend's header at `out`, a number
+        or a pointer of cffi; its size is set. NotSupported where addresses are what the runtime takes."""
+        with entered(self):
+            check(lib.weir_native_memory(self._raw, device_number(device), address, kind, ffi.cast("void *", out)))
 
     @property
     def devices(self) -> list[DeviceInfo]:

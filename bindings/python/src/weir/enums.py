@@ -112,6 +112,7 @@ class Capability(enum.IntFlag):
     MAP_RUN = lib.WEIR_CAP_MAP_RUN
     ACCESS_LATER = lib.WEIR_CAP_ACCESS_LATER
     TRANSFER_STREAM = lib.WEIR_CAP_TRANSFER_STREAM
+    NATIVE_MEMORY = lib.WEIR_CAP_NATIVE_MEMORY
 
 
 class LinkKind(enum.IntEnum):

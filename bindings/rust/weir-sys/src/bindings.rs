@@ -22,6 +22,7 @@ pub const WEIR_CAP_SHARED_RANGE: u64 = 32768;
 pub const WEIR_CAP_MAP_RUN: u64 = 65536;
 pub const WEIR_CAP_ACCESS_LATER: u64 = 131072;
 pub const WEIR_CAP_TRANSFER_STREAM: u64 = 262144;
+pub const WEIR_CAP_NATIVE_MEMORY: u64 = 524288;
 pub const WEIR_DEVICE_HOST: u32 = 0xffffffff;
 pub const WEIR_DEVICE_DEFAULT: u32 = 0xfffffffe;
 pub const WEIR_DEVICE_ALL: u32 = 0xfffffffd;
@@ -357,6 +358,38 @@ pub struct weir_backend_table {
 pub type weir_backend_query_fn = ::core::option::Option<
     unsafe extern "C" fn(abi_major: u32) -> *const weir_backend_table,
 >;
+/**Objects of the program that a backend is to use in place of its own: an engine's VkDevice and queues, a cl_context. Which there are is
+in the backend's own header (weir/vulkan.h, weir/opencl.h).*/
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct weir_native {
+    /// the backend's name: "vulkan"
+    pub backend: *const ::core::ffi::c_char,
+    /**A struct of the backend's header. It begins with two uint32_t: its size, and the kind that it is of. It is copied; what it
+refers to is the program's, and lives as that header says.*/
+    pub handles: *const ::core::ffi::c_void,
+}
+#[test]
+fn bindgen_test_layout_weir_native() {
+    const UNINIT: ::core::mem::MaybeUninit<weir_native> = ::core::mem::MaybeUninit::uninit();
+    let ptr = UNINIT.as_ptr();
+    assert_eq!(::core::mem::size_of::<weir_native>(), 16usize, "Size of weir_native");
+    assert_eq!(
+        ::core::mem::align_of::<weir_native>(),
+        8usize,
+        "Alignment of weir_native",
+    );
+    assert_eq!(
+        unsafe { ::core::ptr::addr_of!((*ptr).backend) as usize - ptr as usize },
+        0usize,
+        "Offset of field: weir_native::backend",
+    );
+    assert_eq!(
+        unsafe { ::core::ptr::addr_of!((*ptr).handles) as usize - ptr as usize },
+        8usize,
+        "Offset of field: weir_native::handles",
+    );
+}
 /// What a context is made with.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -386,6 +419,13 @@ else it means warning, not set nothing*/
     /**How long a backend's runtime may take to start; 0 = 60 s. One that takes longer is given up: it is not available,
 and a thread of it may stay behind in the runtime until the process ends.*/
     pub start_timeout_ns: u64,
+    /**What the program has of a runtime already, at most one entry for each backend. One that is not loaded, takes no such objects, or
+can't work with these is an error of weir_context_create that says what is missing: it never makes its own instead. NULL = none.*/
+    pub natives: *const weir_native,
+    /// entries of `natives`
+    pub native_count: u32,
+    /// 0
+    pub reserved: u32,
 }
 #[test]
 fn bindgen_test_layout_weir_context_desc() {
@@ -393,7 +433,7 @@ fn bindgen_test_layout_weir_context_desc() {
     let ptr = UNINIT.as_ptr();
     assert_eq!(
         ::core::mem::size_of::<weir_context_desc>(),
-        112usize,
+        128usize,
         "Size of weir_context_desc",
     );
     assert_eq!(
@@ -453,6 +493,21 @@ fn bindgen_test_layout_weir_context_desc() {
         104usize,
         "Offset of field: weir_context_desc::start_timeout_ns",
     );
+    assert_eq!(
+        unsafe { ::core::ptr::addr_of!((*ptr).natives) as usize - ptr as usize },
+        112usize,
+        "Offset of field: weir_context_desc::natives",
+    );
+    assert_eq!(
+        unsafe { ::core::ptr::addr_of!((*ptr).native_count) as usize - ptr as usize },
+        120usize,
+        "Offset of field: weir_context_desc::native_count",
+    );
+    assert_eq!(
+        unsafe { ::core::ptr::addr_of!((*ptr).reserved) as usize - ptr as usize },
+        124usize,
+        "Offset of field: weir_context_desc::reserved",
+    );
 }
 /// Do not offer the built-in host backend.
 pub const WEIR_CONTEXT_NO_HOST_BACKEND: _bindgen_ty_5 = 1;
@@ -468,8 +523,9 @@ pub type _bindgen_ty_5 = ::core::ffi::c_uint;
 extern "C" {
     /**Loads the backends and finds the devices. `desc` may be NULL: all defaults. A backend that can't start is not an
 error: see weir_backend_info. The caller owns *context. It may take as long as the runtimes take to start, which is
-seconds with some drivers. Errors: INVALID_ARGUMENT, OUT_OF_HOST_MEMORY, BACKEND (a backend named in the descriptor
-is no backend, or is refused).*/
+seconds with some drivers. Errors: INVALID_ARGUMENT (also: `natives` of a kind that the backend does not know, or of a backend
+that is not there), OUT_OF_HOST_MEMORY, NOT_SUPPORTED (`natives` of a backend that takes none), BACKEND (a backend named in the
+descriptor is no backend, is refused, or can't work with the `natives` that are for it).*/
     pub fn weir_context_create(
         desc: *const weir_context_desc,
         context: *mut weir_context,
@@ -865,6 +921,21 @@ INVALID_ARGUMENT, DEVICE_LOST, BACKEND.*/
     ) -> weir_result;
 }
 extern "C" {
+    /**The runtime's own object behind an address that a lease, weir_hold, weir_malloc or weir_pool_map gave on `device`, for interfaces that
+take objects and offsets in place of addresses: a VkBuffer. `kind` says which struct of the backend's header `out` points to; it begins
+with its size, a uint32_t that the caller sets (its *_INIT macro). What is told holds for as long as the address does, and the object
+stays Weir's. Any thread; nothing waits. Errors: INVALID_ARGUMENT (no such device, no memory of the device at `address` as far as
+the backend can tell, a kind or size that it does not know), NOT_SUPPORTED (the device lacks WEIR_CAP_NATIVE_MEMORY:
+its addresses are what its interfaces take; or WEIR_DEVICE_HOST), DEVICE_LOST, BACKEND.*/
+    pub fn weir_native_memory(
+        context: weir_context,
+        device: weir_device,
+        address: u64,
+        kind: u32,
+        out: *mut ::core::ffi::c_void,
+    ) -> weir_result;
+}
+extern "C" {
     /**Creates a native stream on `device` and wraps it. `device` may be WEIR_DEVICE_HOST: leases on that
 stream give CPU addresses and are ordered by the calling thread itself; or WEIR_DEVICE_DEFAULT, the context's first
 device. `flags` must be 0. The caller owns *stream and ends it with weir_stream_close. Errors: INVALID_ARGUMENT,
@@ -878,7 +949,8 @@ NOT_SUPPORTED (too many streams), OUT_OF_HOST_MEMORY, DEVICE_OOM, DEVICE_LOST, B
 }
 extern "C" {
     /**Wraps a stream of the runtime: CUstream, hipStream_t, an in-order Level Zero command list, or what
-weir_stream_native gave. NULL is the runtime's default stream, where it has one (CUDA, HIP: the legacy default
+weir_stream_native gave. Where a runtime's queue is more than a handle, `native` points to a struct of the backend's header, which
+is copied. NULL is the runtime's default stream, where it has one (CUDA, HIP: the legacy default
 stream). A stream that means another queue on each thread (CUDA's CU_STREAM_PER_THREAD) may be used through the
 wrapper on the wrapping thread only. The native stream stays the caller's and must outlive the wrapper; the
 wrapper is the caller's too. `flags` must be 0. In which runtime's context the stream must be is in docs/cuda.md,

@@ -86,6 +86,7 @@ fn known() -> Vec<Known> {
         weir_arena_range,
         weir_codec_share,
         weir_lost_range,
+        weir_native,
         weir_piece,
         weir_shard,
     ]);

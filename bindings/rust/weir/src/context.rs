@@ -66,6 +66,7 @@ pub struct ContextOptions {
     log: Option<Box<Log>>,
     flags: u64,
     start_timeout_ns: u64,
+    natives: Vec<(String, *const c_void)>,
 }
 
 // SAFETY: the allocator's `user` may be used from any thread, as its contract says.
@@ -134,6 +135,16 @@ impl ContextOptions {
         self
     }
 
+    /// What the program has of a backend's runtime already, which it is to use in place of objects of its own: an engine's `VkDevice`.
+    ///
+    /// # Safety
+    /// `handles` points to a struct of that backend's header, and what is in it is true and lives as that header says. The
+    /// struct itself must live until [`ContextOptions::open`] returns.
+    pub unsafe fn native(mut self, backend: &str, handles: *const c_void) -> ContextOptions {
+        self.natives.push((backend.to_owned(), handles));
+        self
+    }
+
     /// How long a backend's runtime may take to start, 60 s unless told otherwise. [`Duration::ZERO`] = 60 s too.
     pub fn start_timeout(mut self, time: Duration) -> ContextOptions {
         self.start_timeout_ns = nanoseconds(time);
@@ -148,6 +159,11 @@ impl ContextOptions {
             paths.iter().map(|path| c_text("backend_path", path)).collect::<Result<_>>()?;
         let mut path_list: Vec<*const c_char> = paths.iter().map(|path| path.as_ptr()).collect();
         path_list.push(ptr::null());
+        let names: Vec<CString> =
+            self.natives.iter().map(|native| c_text("native", &native.0)).collect::<Result<_>>()?;
+        let natives: Vec<sys::weir_native> = (names.iter().zip(&self.natives))
+            .map(|(name, native)| sys::weir_native { backend: name.as_ptr(), handles: native.1 })
+            .collect();
         let log = self.log.map(|log| Arc::new(LogSink { log, panics: Panics::default() }));
         let mut desc = sys::weir_context_desc::INIT;
         desc.backend_count = count(self.backends.len())?;
@@ -167,6 +183,10 @@ impl ContextOptions {
             desc.log_user = Arc::as_ptr(sink).cast_mut().cast();
         }
         desc.start_timeout_ns = self.start_timeout_ns;
+        if !natives.is_empty() {
+            desc.natives = natives.as_ptr();
+            desc.native_count = count(natives.len())?;
+        }
         let mut raw = ptr::null_mut();
         // SAFETY: everything the descriptor points to outlives the call, and the sink the context.
         check(unsafe { sys::weir_context_create(&desc, &mut raw) })?;
@@ -358,6 +378,22 @@ impl Context {
         // SAFETY: the handle is live, and the text ends with a zero.
         check(unsafe { sys::weir_device_find(self.as_raw(), wish.as_ptr(), &mut device) })?;
         Ok(Device(device))
+    }
+
+    /// Writes the runtime's own object behind an address of a lease, a `VkBuffer` and an offset, into `out`.
+    /// [`Error::NotSupported`] where addresses are what the runtime takes.
+    ///
+    /// # Safety
+    /// `out` points to a struct of the backend's header that `kind` names, and its size is set.
+    pub unsafe fn native_memory(
+        &self,
+        device: Device,
+        address: u64,
+        kind: u32,
+        out: *mut c_void,
+    ) -> Result<()> {
+        // SAFETY: the handle is live; the rest is this function's contract.
+        check(unsafe { sys::weir_native_memory(self.as_raw(), device.0, address, kind, out) })
     }
 
     /// All devices.

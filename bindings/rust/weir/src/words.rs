@@ -353,6 +353,8 @@ impl Capabilities {
     pub const ACCESS_LATER: Capabilities = Capabilities(sys::WEIR_CAP_ACCESS_LATER);
     /// Streams for copies alone can be made, for copy engines to run.
     pub const TRANSFER_STREAM: Capabilities = Capabilities(sys::WEIR_CAP_TRANSFER_STREAM);
+    /// The runtime's own object behind an address can be told.
+    pub const NATIVE_MEMORY: Capabilities = Capabilities(sys::WEIR_CAP_NATIVE_MEMORY);
 
     /// Whether all of `others` are among these.
     pub fn has(self, others: Capabilities) -> bool {

@@ -32,6 +32,30 @@ fn what_c_cuts_is_whole_here() {
     assert!(document.trim_end().ends_with('}') && document.len() + 1 == topology, "{topology}: {document}");
 }
 
+/// No backend here takes objects of the program, so each call says which one was asked.
+#[test]
+fn natives_reach_the_backend_that_they_are_for() {
+    let handles: [u32; 4] = [16, 1, 0, 0];
+    let open = |backend: &str| {
+        let options = ContextOptions::new().options("host.memory=64M").no_search();
+        // SAFETY: no backend here looks at them.
+        unsafe { options.native(backend, handles.as_ptr().cast()) }.open().map(|_| ())
+    };
+    let host = open("host");
+    assert!(matches!(&host, Err(Error::NotSupported(e)) if e.message.contains("backend host")), "{host:?}");
+    let nobody = open("nobody");
+    assert!(
+        matches!(&nobody, Err(Error::InvalidArgument(e)) if e.message.contains("\"nobody\"")),
+        "{nobody:?}"
+    );
+    assert!(matches!(open("a\0b"), Err(Error::InvalidArgument(_))));
+    let Site { context, .. } = site(4);
+    let mut out: [u32; 4] = [16, 0, 0, 0];
+    // SAFETY: `out` has its size.
+    let told = unsafe { context.native_memory(Device(0), 4096, 1, out.as_mut_ptr().cast()) };
+    assert!(matches!(told, Err(Error::NotSupported(_))), "{told:?}");
+}
+
 /// A callback that leaves it to who waits.
 unsafe extern "C" fn nothing(_: *mut std::ffi::c_void, _: sys::weir_result, _: sys::weir_lease) {}
 
