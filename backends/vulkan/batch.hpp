@@ -18,8 +18,7 @@ struct Command {
   VkBuffer destination = VK_NULL_HANDLE;
   VkBufferCopy region{};
   uint32_t pattern = 0;
-  /// The bits of a memory that may be known by several addresses: what two buffers of it hold can be the same bytes.
-  bool source_aliases = false, destination_aliases = false;
+  bool source_sparse = false, destination_sparse = false;
   bool barrier = false;  ///< what stands before it in the batch must be done
 };
 

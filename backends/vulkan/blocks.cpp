@@ -18,6 +18,8 @@ constexpr VkBufferUsageFlags every_usage =
 
 }  // namespace
 
+VkBufferUsageFlags Device::buffer_usage() noexcept { return every_usage; }
+
 VkResult Device::create_buffer(uint64_t bytes, VkBufferCreateFlags flags, uint32_t external,
                                VkBuffer *buffer) const noexcept {
   VkExternalMemoryBufferCreateInfo outside{};

@@ -21,7 +21,8 @@ weir_result Copies::find(const Stream &stream, const char *side, uint64_t addres
                          Spot *spot) const {
   const uint32_t device = stream.device().index();
   const bool known = address != 0 && bytes != 0 && bytes <= UINT64_MAX - address &&
-                     memory_.find(device, address, bytes, spot);
+                     memory_.find(device, address, bytes, spot) &&
+                     (!spot->sparse || space_.maps(device, address, bytes));
   if (known) return WEIR_SUCCESS;
   return refuse(WEIR_ERROR_INVALID_ARGUMENT,
                 "the %s [%#llx, +%llu) is not inside one mapping or one range of memory that "
@@ -37,6 +38,8 @@ weir_result Copies::command_of(const Stream &stream, const weir_be_copy &copy,
   command->source = from.buffer;
   command->destination = to.buffer;
   command->region = {from.offset, to.offset, copy.bytes};
+  command->source_sparse = from.sparse;
+  command->destination_sparse = to.sparse;
   return WEIR_SUCCESS;
 }
 
@@ -75,12 +78,14 @@ weir_result Copies::fill(Stream &stream, uint64_t address, uint8_t value, uint64
     command.source = stream.device().patterns();
     command.destination = spot.buffer;
     command.region = {word * value, offset, size};
+    command.destination_sparse = spot.sparse;
   };
   end_piece(spot.offset, head);
   if (middle != 0) {
     Command &command = commands[count++];
     command.destination = spot.buffer;
     command.region = {0, spot.offset + head, middle};
+    command.destination_sparse = spot.sparse;
     command.pattern = value * 0x01010101U;
   }
   end_piece(spot.offset + head + middle, tail);

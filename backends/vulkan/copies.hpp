@@ -6,6 +6,7 @@
 
 #include "backends/vulkan/memory.hpp"
 #include "backends/vulkan/streams.hpp"
+#include "backends/vulkan/virtual_memory.hpp"
 
 #include <vector>
 
@@ -13,7 +14,8 @@ namespace weir::vulkan {
 
 class Copies {
  public:
-  explicit Copies(const Memory &memory) noexcept : memory_(memory) {}
+  Copies(const Memory &memory, const VirtualMemory &space) noexcept
+      : memory_(memory), space_(space) {}
 
   weir_result copy(Stream &stream, const weir_be_copy &copy) const;
   weir_result copy_batch(Stream &stream, const weir_be_copy *copies, uint32_t count) const;
@@ -25,6 +27,7 @@ class Copies {
   weir_result command_of(const Stream &stream, const weir_be_copy &copy, Command *command) const;
 
   const Memory &memory_;
+  const VirtualMemory &space_;
 };
 
 }  // namespace weir::vulkan

@@ -28,6 +28,7 @@ Device::~Device() {
   if (handle_ == VK_NULL_HANDLE) return;
   (void)api_.DeviceWaitIdle(handle_);
   end(&patterns_);
+  binds_.reset();
   api_.DestroyDevice(handle_, nullptr);
 }
 
@@ -181,8 +182,9 @@ weir_result Device::start(std::string *why) {
   plan_queues();
   WEIR_BACKEND_TRY(make_device(why));
   make_queues();
+  weir_result result = probe_sparse();
+  if (result == WEIR_SUCCESS) result = make_patterns();
   capabilities_ = find_capabilities();
-  const weir_result result = make_patterns();
   if (result != WEIR_SUCCESS)
     *why = facts_.name + ": " + common::sentence_of(common::last_native());
   return result;
@@ -197,6 +199,13 @@ uint64_t Device::find_capabilities() const noexcept {
   const bool imports = facts_.host_import && api_.GetMemoryHostPointerPropertiesEXT != nullptr &&
                        facts_.import_alignment <= page;
   if (imports && options_.host_register) all |= WEIR_CAP_HOST_REGISTER;
+  if (granule_ == 0) return all;
+  all |= WEIR_CAP_VMM | WEIR_CAP_MAP_PART | WEIR_CAP_MAP_ANY_THREAD;
+  if (options_.map_run) all |= WEIR_CAP_MAP_RUN;
+  if (aliased_) all |= WEIR_CAP_MULTI_MAP;
+  if (exports_) all |= WEIR_CAP_EXPORT_FD;
+  // A bind has its turn in a queue that streams use, behind their work.
+  if (!binder_apart_) all |= WEIR_CAP_MAP_MAY_BLOCK_DEVICE;
   return all;
 }
 

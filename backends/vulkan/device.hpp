@@ -18,6 +18,11 @@
 
 namespace weir::vulkan {
 
+/// Flags by Vulkan's own type: its enumerations do not mix with numbers.
+inline constexpr VkBufferCreateFlags aliased_buffer = VK_BUFFER_CREATE_SPARSE_ALIASED_BIT;
+inline constexpr VkExternalMemoryHandleTypeFlags opaque_fd =
+    VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT;
+
 /// A buffer with memory of its own.
 struct Block {
   VkBuffer buffer = VK_NULL_HANDLE;
@@ -74,6 +79,18 @@ class Device {
   /// Four times each byte value, for the ends of fills.
   VkBuffer patterns() const noexcept { return patterns_.buffer; }
 
+  // ---- sparse buffers; a granule of 0: no virtual memory
+  uint64_t granule() const noexcept { return granule_; }
+  uint64_t granule_large() const noexcept { return granule_large_; }
+  uint64_t sparse_alignment() const noexcept { return sparse_alignment_; }
+  /// One value a bind.
+  const std::shared_ptr<Timeline> &binds() const noexcept { return binds_; }
+  /// Memory for them, that may leave the process, or is somebody's with a descriptor that is taken over on success.
+  weir_result allocate(uint64_t bytes, bool exported, int fd, VkDeviceMemory *memory) noexcept;
+  /// One memory is known by two addresses from now on, or may be: different ranges of sparse buffers can be the same bytes.
+  void note_alias() noexcept { aliases_.store(true, std::memory_order_release); }
+  bool aliases() const noexcept { return aliases_.load(std::memory_order_acquire); }
+
   // ---- how much is used
   uint64_t memory() const noexcept;
   weir_result charge(uint64_t bytes) noexcept;
@@ -90,6 +107,9 @@ class Device {
   void make_queues();
   weir_result make_patterns();
   uint64_t find_capabilities() const noexcept;
+  weir_result probe_sparse();
+  bool can_export(VkBufferCreateFlags flags) const noexcept;
+  static VkBufferUsageFlags buffer_usage() noexcept;
   weir_result fill_block(Block *block, int type, uint32_t bits, const void *chained,
                          uint64_t bytes) noexcept;
 
@@ -106,6 +126,11 @@ class Device {
   std::vector<std::unique_ptr<Queue>> queues_, copiers_, others_;
   Queue *binder_ = nullptr;
   Block patterns_;
+  uint64_t granule_ = 0, granule_large_ = 0, sparse_alignment_ = 1;
+  int sparse_type_ = -1;
+  bool aliased_ = false, exports_ = false;
+  std::shared_ptr<Timeline> binds_;
+  std::atomic<bool> aliases_{false};
   std::atomic<uint32_t> turn_{0}, copier_turn_{0};
   std::atomic<uint64_t> used_{0};
   std::atomic<bool> lost_{false};

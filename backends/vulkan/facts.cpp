@@ -70,6 +70,8 @@ void read_properties(const InstanceApi &api, const Extensions &extensions, Facts
           VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_MEMORY_HOST_PROPERTIES_EXT);
   api.GetPhysicalDeviceProperties2(facts->handle, &all);
   std::copy(std::begin(id.deviceUUID), std::end(id.deviceUUID), facts->uuid.begin());
+  // Seen with Mesa 25.0.7, which maps a file of its own memory's there; the version does not tell whether it was mended.
+  facts->misbinds_exports = driver.driverID == VK_DRIVER_ID_MESA_LLVMPIPE;
   facts->driver = std::string(driver.driverName) + ", " + driver.driverInfo;
   facts->largest = limits.maxMemoryAllocationSize;
   facts->sparse_space = all.properties.limits.sparseAddressSpaceSize;

@@ -29,6 +29,8 @@ struct Facts {
   bool sparse = false;   ///< sparseBinding and sparseResidencyBuffer
   bool aliased = false;  ///< sparseResidencyAliased
   bool budget = false, host_import = false, external_fd = false;
+  /// The driver takes exportable memory in a sparse buffer, says that all went well, and shows other bytes there.
+  bool misbinds_exports = false;
   std::vector<VkQueueFamilyProperties> families;
 
   bool on_cpu() const noexcept { return type == VK_PHYSICAL_DEVICE_TYPE_CPU; }

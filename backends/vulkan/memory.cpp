@@ -73,7 +73,8 @@ bool Memory::find(uint32_t device, uint64_t address, uint64_t bytes, Spot *spot)
   const bool own = look(plain_[device], address, bytes, &range, &offset);
   if (!own && !look(host_, address, bytes, &range, &offset)) return false;
   if (range->blocks.empty()) return false;  // it is being registered
-  *spot = {range->blocks[own ? 0 : device].buffer, range->offset + offset, !own};
+  *spot = {range->blocks[own ? 0 : device].buffer, range->offset + offset, !own,
+           range->kind == Kind::range};
   return true;
 }
 
@@ -132,7 +133,7 @@ weir_result Memory::free_plain(uint32_t device, uint64_t address, uint64_t bytes
   {
     const std::lock_guard hold(mutex_);
     const auto it = plain_[device].find(address);
-    if (it == plain_[device].end() || it->second.bytes != bytes) {
+    if (it == plain_[device].end() || it->second.kind != Kind::plain || it->second.bytes != bytes) {
       return refuse(WEIR_ERROR_INVALID_ARGUMENT, "[%#llx, +%llu) is no plain memory of device %u",
                     number(address), number(bytes), device);
     }
@@ -141,6 +142,41 @@ weir_result Memory::free_plain(uint32_t device, uint64_t address, uint64_t bytes
   }
   end(&platform_.device(device), address, &node.mapped());
   return WEIR_SUCCESS;
+}
+
+// ---- of reservations
+
+weir_result Memory::add_range(uint32_t device, uint64_t address, uint64_t bytes, VkBuffer buffer,
+                              uint64_t offset, uint64_t whole) {
+  Ranges record;
+  Range &range = record[address];
+  range.bytes = bytes;
+  range.kind = Kind::range;
+  range.blocks.resize(1);
+  range.blocks[0].buffer = buffer;
+  range.offset = offset;
+  range.whole = whole;
+  const std::lock_guard hold(mutex_);
+  if (overlaps(host_, address, bytes))
+    return refuse(WEIR_ERROR_BACKEND, "device %u: its driver gave %#llx, where host memory lies",
+                  device, number(address));
+  plain_[device].insert(record.extract(record.begin()));
+  return WEIR_SUCCESS;
+}
+
+Memory::RangeBuffer Memory::take_range(uint32_t device, uint64_t address) noexcept {
+  const std::lock_guard hold(mutex_);
+  const auto node = plain_[device].extract(address);
+  return {node.mapped().blocks[0].buffer, node.mapped().whole};
+}
+
+void Memory::end_ranges(uint32_t device) noexcept {
+  const Device &home = platform_.device(device);
+  for (auto each = plain_[device].begin(); each != plain_[device].end();) {
+    const bool range = each->second.kind == Kind::range;
+    if (range) home.api().DestroyBuffer(home.handle(), each->second.blocks[0].buffer, nullptr);
+    each = range ? plain_[device].erase(each) : std::next(each);
+  }
 }
 
 // ---- of the host

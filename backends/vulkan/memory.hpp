@@ -19,6 +19,7 @@ struct Spot {
   VkBuffer buffer = VK_NULL_HANDLE;
   uint64_t offset = 0;
   bool host = false;
+  bool sparse = false;  ///< in a reservation, where something need not be mapped
 };
 
 class Memory {
@@ -38,16 +39,29 @@ class Memory {
   weir_result enroll(void *memory, uint64_t bytes);
   weir_result dismiss(void *memory, uint64_t bytes);
 
+  /// A reservation's sparse buffer, of `whole` bytes; it begins `offset` bytes into it. Throws bad_alloc.
+  weir_result add_range(uint32_t device, uint64_t address, uint64_t bytes, VkBuffer buffer,
+                        uint64_t offset, uint64_t whole);
+  struct RangeBuffer {
+    VkBuffer buffer = VK_NULL_HANDLE;
+    uint64_t whole = 0;
+  };
+  /// Out of the table; it is there.
+  RangeBuffer take_range(uint32_t device, uint64_t address) noexcept;
+  /// Destroys the buffers of all reservations. Nobody else uses the table.
+  void end_ranges(uint32_t device) noexcept;
+
   /// Where a command of the device finds [address, +bytes), if that lies inside one of the ranges.
   bool find(uint32_t device, uint64_t address, uint64_t bytes, Spot *spot) const noexcept;
 
  private:
-  enum class Kind : uint8_t { plain, pinned, pages, registered };
+  enum class Kind : uint8_t { plain, range, pinned, pages, registered };
   struct Range {
     uint64_t bytes = 0;
     Kind kind = Kind::plain;
     std::vector<Block> blocks;  ///< one of its device, or one of each device
     uint64_t offset = 0;        ///< of the range in each block's buffer
+    uint64_t whole = 0;         ///< bytes of a reservation's buffer
   };
   using Ranges = std::map<uint64_t, Range>;
 

@@ -162,6 +162,10 @@ void describe(const Device &device, weir_be_device *full) {
   full->numa_node = UINT32_MAX;
   full->capabilities = device.capabilities();
   full->memory_total = device.memory();
+  full->granule = device.granule();
+  full->granule_large = device.granule_large();
+  // An aligned reservation may need up to its alignment more than its size.
+  if (device.granule() != 0) full->address_space = facts.sparse_space / 2;
   give_text(facts.name, full->name);
   give_text(facts.pci_address, full->pci_address);
   std::copy(facts.uuid.begin(), facts.uuid.end(), full->uuid);

@@ -86,10 +86,27 @@ weir_result Queue::drain(Waiters *woken) {
   }
 }
 
-VkResult Queue::bind(const VkBindSparseInfo &info) noexcept {
+VkResult Queue::bind(const VkSparseBufferMemoryBindInfo &what, Timeline &binds,
+                     uint64_t *value) noexcept {
   const std::lock_guard hold(*this);
-  return device_.lost() ? VK_ERROR_DEVICE_LOST
-                        : device_.api().QueueBindSparse(handle_, 1, &info, VK_NULL_HANDLE);
+  if (device_.lost()) return VK_ERROR_DEVICE_LOST;
+  const VkSemaphore semaphore = binds.semaphore();
+  *value = binds.submitted() + 1;
+  VkTimelineSemaphoreSubmitInfo signals{};
+  signals.sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO;
+  signals.signalSemaphoreValueCount = 1;
+  signals.pSignalSemaphoreValues = value;
+  VkBindSparseInfo info{};
+  info.sType = VK_STRUCTURE_TYPE_BIND_SPARSE_INFO;
+  info.pNext = &signals;
+  info.bufferBindCount = 1;
+  info.pBufferBinds = &what;
+  info.signalSemaphoreCount = 1;
+  info.pSignalSemaphores = &semaphore;
+  const VkResult result = device_.api().QueueBindSparse(handle_, 1, &info, VK_NULL_HANDLE);
+  Waiters nobody;
+  if (result == VK_SUCCESS) binds.set_submitted(*value, &nobody);
+  return result;
 }
 
 }  // namespace weir::vulkan

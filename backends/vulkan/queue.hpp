@@ -40,8 +40,9 @@ class Queue {
   /// The last submission failed, and is to be tried again.
   bool stuck() const noexcept { return stuck_.load(std::memory_order_acquire); }
 
-  /// Submits one bind; the queue's lock is taken.
-  VkResult bind(const VkBindSparseInfo &info) noexcept;
+  /// Submits one bind, and its value of `binds`, which is this queue's alone.
+  VkResult bind(const VkSparseBufferMemoryBindInfo &what, Timeline &binds,
+                uint64_t *value) noexcept;
 
  private:
   static constexpr size_t most_at_once = 16;

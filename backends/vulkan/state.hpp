@@ -9,6 +9,7 @@
 #include "backends/vulkan/memory.hpp"
 #include "backends/vulkan/platform.hpp"
 #include "backends/vulkan/streams.hpp"
+#include "backends/vulkan/virtual_memory.hpp"
 
 #include <memory>
 
@@ -16,9 +17,14 @@ namespace weir::vulkan {
 
 struct Running {
   explicit Running(Platform &platform)
-      : memory(platform), streams(platform), fences(streams), copies(memory) {}
+      : memory(platform),
+        space(platform, memory),
+        streams(platform),
+        fences(streams),
+        copies(memory, space) {}
 
   Memory memory;
+  VirtualMemory space;
   Streams streams;
   Fences fences;
   Copies copies;

@@ -60,7 +60,7 @@ void Stream::seal() {
 bool Stream::meets(const Touched &range) const noexcept {
   return std::any_of(touched_.begin(), touched_.end(), [&](const Touched &other) {
     if (!range.written && !other.written) return false;
-    if (range.aliases && other.aliases) return true;
+    if (range.sparse && other.sparse && device_.aliases()) return true;
     return range.buffer == other.buffer && range.begin < other.end && other.begin < range.end;
   });
 }
@@ -69,9 +69,9 @@ bool Stream::in_the_way(const Command &command, bool *crowded) const noexcept {
   *crowded = touched_.size() + 2 > most_ranges;
   const VkBufferCopy &region = command.region;
   const Touched written{command.destination, region.dstOffset, region.dstOffset + region.size, true,
-                        command.destination_aliases};
+                        command.destination_sparse};
   const Touched read{command.source, region.srcOffset, region.srcOffset + region.size, false,
-                     command.source_aliases};
+                     command.source_sparse};
   return *crowded || meets(written) || (command.source != VK_NULL_HANDLE && meets(read));
 }
 
@@ -79,10 +79,10 @@ bool Stream::in_the_way(const Command &command, bool *crowded) const noexcept {
 void Stream::touch(const Command &command) {
   const VkBufferCopy &region = command.region;
   touched_.push_back({command.destination, region.dstOffset, region.dstOffset + region.size, true,
-                      command.destination_aliases});
+                      command.destination_sparse});
   if (command.source == VK_NULL_HANDLE) return;
   touched_.push_back({command.source, region.srcOffset, region.srcOffset + region.size, false,
-                      command.source_aliases});
+                      command.source_sparse});
 }
 
 weir_result Stream::add(const Command *commands, size_t count, bool free_order) {

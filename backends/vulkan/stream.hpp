@@ -83,7 +83,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
   struct Touched {
     VkBuffer buffer = VK_NULL_HANDLE;
     uint64_t begin = 0, end = 0;
-    bool written = false, aliases = false;
+    bool written = false, sparse = false;
   };
 
   bool open_used() const noexcept {

@@ -128,6 +128,73 @@ weir_result link_describe(weir_be_state *state, uint32_t from, uint32_t to,
 
 // ---- memory
 
+weir_result granule_create(weir_be_state *state, uint32_t device, uint64_t bytes, uint64_t flags,
+                           weir_be_granule *granule) noexcept {
+  return enter(state, "granule_create", [&](Running &running) {
+    return running.space.create(device, bytes, flags, granule);
+  });
+}
+
+weir_result granule_destroy(weir_be_state *state, uint32_t device,
+                            weir_be_granule granule) noexcept {
+  return enter(state, "granule_destroy",
+               [&](Running &running) { return running.space.destroy(device, granule); });
+}
+
+weir_result range_reserve(weir_be_state *state, uint32_t device, uint64_t bytes, uint64_t alignment,
+                          uint64_t *address) noexcept {
+  return enter(state, "range_reserve", [&](Running &running) {
+    return running.space.reserve(device, bytes, alignment, address);
+  });
+}
+
+weir_result range_free(weir_be_state *state, uint32_t device, uint64_t address,
+                       uint64_t bytes) noexcept {
+  return enter(state, "range_free",
+               [&](Running &running) { return running.space.free(device, address, bytes); });
+}
+
+weir_result map(weir_be_state *state, uint32_t device, uint64_t address, uint64_t bytes,
+                weir_be_granule granule, uint64_t offset, const uint32_t *peers,
+                uint32_t peer_count) noexcept {
+  return enter(state, "map", [&](Running &running) {
+    return running.space.map(device, address, bytes, granule, offset, peers, peer_count);
+  });
+}
+
+weir_result unmap(weir_be_state *state, uint32_t device, uint64_t address,
+                  uint64_t bytes) noexcept {
+  return enter(state, "unmap",
+               [&](Running &running) { return running.space.unmap(device, address, bytes); });
+}
+
+weir_result map_run(weir_be_state *state, uint32_t device, uint64_t address,
+                    const weir_be_piece *pieces, uint32_t count, const uint32_t *peers,
+                    uint32_t peer_count) noexcept {
+  return enter(state, "map_run", [&](Running &running) {
+    return running.space.map_run(device, address, pieces, count, peers, peer_count);
+  });
+}
+
+weir_result unmap_run(weir_be_state *state, uint32_t device, uint64_t address,
+                      uint64_t bytes) noexcept {
+  return enter(state, "unmap_run",
+               [&](Running &running) { return running.space.unmap_run(device, address, bytes); });
+}
+
+weir_result granule_export(weir_be_state *state, uint32_t device, weir_be_granule granule,
+                           int32_t *fd) noexcept {
+  return enter(state, "granule_export",
+               [&](Running &running) { return running.space.export_fd(device, granule, fd); });
+}
+
+weir_result granule_import(weir_be_state *state, uint32_t device, int32_t fd, uint64_t bytes,
+                           weir_be_granule *granule) noexcept {
+  return enter(state, "granule_import", [&](Running &running) {
+    return running.space.import_fd(device, fd, bytes, granule);
+  });
+}
+
 weir_result plain_allocate(weir_be_state *state, uint32_t device, uint64_t bytes,
                            uint64_t alignment, uint64_t *address) noexcept {
   return enter(state, "plain_allocate", [&](Running &running) {
@@ -271,6 +338,16 @@ weir_backend_table make_table() noexcept {
   t.device_describe = device_describe;
   t.device_memory = device_memory;
   t.link_describe = link_describe;
+  t.granule_create = granule_create;
+  t.granule_destroy = granule_destroy;
+  t.range_reserve = range_reserve;
+  t.range_free = range_free;
+  t.map = map;
+  t.unmap = unmap;
+  t.map_run = map_run;
+  t.unmap_run = unmap_run;
+  t.granule_export = granule_export;
+  t.granule_import = granule_import;
   t.plain_allocate = plain_allocate;
   t.plain_free = plain_free;
   t.host_allocate = host_allocate;

@@ -290,8 +290,8 @@ void requirements_of_order_that_applied_are_counted(void **) {
     results.push_back(result);
   }
   results[3].verdict = Verdict::not_supported;
-  assert_true(contains(ending(results),
-                       "# order: 2 of 3 requirements that hold a stream up applied\n"));
+  assert_true(
+      contains(ending(results), "# order: 2 of 3 requirements that hold a stream up applied\n"));
   results[1].verdict = Verdict::fail;  // it applied all the same
   results[2].verdict = Verdict::empty;
   assert_int_equal(count_order(results).applied, 1);
