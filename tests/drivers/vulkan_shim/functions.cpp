@@ -97,6 +97,8 @@ struct Wrapper<call, Act, Result(VKAPI_PTR *)(First, Rest...)> {
       return result;
     } else {
       // Before it is ended, as its handle may be another object's at once.
+      if constexpr (ended_by(call) != no_object && std::is_same_v<First, VkDevice>)
+        shim.finish(first);
       if constexpr (ended_by(call) != no_object)
         shim.ended(ended_by(call), number_of(std::get < count == 3 ? 1 : 0 > (arguments)));
       return Act{}(first, rest...);

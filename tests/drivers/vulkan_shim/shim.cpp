@@ -156,7 +156,16 @@ bool Shim::enter(Call call, VkResult *code) {
     fails = true;
   }
   if (fails) failed_ = name;
+  if (fails && *code == VK_ERROR_DEVICE_LOST) told_of_loss_ = true;
   return !fails;
+}
+
+void Shim::finish(VkDevice device) {
+  {
+    const std::lock_guard hold(mutex_);
+    if (!told_of_loss_) return;
+  }
+  (void)real_.DeviceWaitIdle.load()(device);
 }
 
 bool Shim::held(uint64_t timeout_ns) {
@@ -165,6 +174,7 @@ bool Shim::held(uint64_t timeout_ns) {
   constexpr uint64_t most = 1'000'000'000;
   changed_.wait_for(hold, std::chrono::nanoseconds(std::min(timeout_ns, most)),
                     [&] { return !stalled_ || lost_; });
+  told_of_loss_ = told_of_loss_ || lost_;
   return true;
 }
 
@@ -323,7 +333,7 @@ void Shim::reset() {
   blocked_call_.clear();
   denied_code_ = VK_SUCCESS;
   lost_kind_ = 0;
-  lost_ = stalled_ = false;
+  lost_ = told_of_loss_ = stalled_ = false;
   for (auto &objects : alive_) objects.clear();
   changed_.notify_all();
 }

@@ -62,6 +62,8 @@ class Shim {
 
   /// Begins a call: counts it, blocks where told to. False: it answers *code. `code` is NULL for one that can't fail.
   bool enter(Call call, VkResult *code);
+  /// Before something ends: who was told that a device is lost need wait for no work, which the driver still does.
+  void finish(VkDevice device);
   void made(Object kind, uint64_t handle, uint64_t owner);
   void ended(Object kind, uint64_t handle);
   void begin_use(VkQueue queue);
@@ -108,7 +110,7 @@ class Shim {
   std::string fail_call_, denied_call_, blocked_call_, failed_, alive_text_, misuse_text_;
   VkResult fail_code_ = VK_SUCCESS, denied_code_ = VK_SUCCESS;
   int lost_kind_ = 0;
-  bool lost_ = false, stalled_ = false;
+  bool lost_ = false, told_of_loss_ = false, stalled_ = false;
   std::array<std::map<uint64_t, uint64_t>, object_kinds> alive_;  ///< handles, with their device's
   std::set<VkQueue> used_;
   std::vector<VkPhysicalDevice> there_;
