@@ -170,6 +170,10 @@ if(TARGET weir_conformance)
   else()
     weir_conformance_run(conformance_vulkan weir_backend_vulkan "cpu=1" --seed 1 --order 37)
     set_tests_properties(conformance_vulkan PROPERTIES ENVIRONMENT "${weir_test_environment};${weir_environment_vulkan}")
+    # Two devices, each a VkDevice alone: host memory of both, and streams that wait for each other.
+    weir_conformance_run(conformance_vulkan_two weir_backend_vulkan "cpu=1"
+      --filter "DV-*,HM-*,FE-019,FE-014,LI-012,LI-013,AR-018,RT-024,RT-025,TH-0*")
+    set_tests_properties(conformance_vulkan_two PROPERTIES ENVIRONMENT "${weir_test_environment};${weir_environment_vulkan_two}")
   endif()
   # Simulated machines of more devices, of many GiB, and on a fabric.
   if(NOT WEIR_SANITIZE)

@@ -4,6 +4,8 @@
 
 #include "backends/vulkan/device.hpp"
 
+#include "backends/common/grow.hpp"
+
 #include <unistd.h>
 
 #include <algorithm>
@@ -29,6 +31,7 @@ Device::~Device() {
   (void)api_.DeviceWaitIdle(handle_);
   end(&patterns_);
   binds_.reset();
+  for (const VkSemaphore each : semaphores_) api_.DestroySemaphore(handle_, each, nullptr);
   api_.DestroyDevice(handle_, nullptr);
 }
 
@@ -190,10 +193,40 @@ weir_result Device::start(std::string *why) {
   return result;
 }
 
+weir_result Device::take_counter(Counter *counter) {
+  if (lost()) return gone();
+  const std::lock_guard hold(counters_mutex_);
+  if (!counters_.empty()) {
+    *counter = counters_.back();
+    counters_.pop_back();
+    return WEIR_SUCCESS;
+  }
+  common::grow_to(semaphores_, semaphores_.size() + 1);
+  common::grow_to(counters_, semaphores_.size() + 1);
+  VkSemaphoreTypeCreateInfo type{};
+  type.sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO;
+  type.semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE;
+  VkSemaphoreCreateInfo info{};
+  info.sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO;
+  info.pNext = &type;
+  VkSemaphore made = VK_NULL_HANDLE;
+  const VkResult result = api_.CreateSemaphore(handle_, &info, nullptr, &made);
+  if (result != VK_SUCCESS) return failed(result, "vkCreateSemaphore");
+  semaphores_.push_back(made);
+  *counter = {made, 0};
+  return WEIR_SUCCESS;
+}
+
+void Device::give_counter(const Counter &counter, bool used) noexcept {
+  if (used) return;
+  const std::lock_guard hold(counters_mutex_);
+  counters_.push_back(counter);
+}
+
 uint64_t Device::find_capabilities() const noexcept {
   const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   uint64_t all = WEIR_CAP_STREAM_ANY_THREAD | WEIR_CAP_HOST_CALL;
-  if (facts_.integrated()) all |= WEIR_CAP_INTEGRATED;
+  if (integrated()) all |= WEIR_CAP_INTEGRATED;
   if (options_.batch_copy) all |= WEIR_CAP_BATCH_COPY;
   if (!copiers_.empty()) all |= WEIR_CAP_TRANSFER_STREAM;
   const bool imports = facts_.host_import && api_.GetMemoryHostPointerPropertiesEXT != nullptr &&

@@ -13,6 +13,7 @@
 
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -48,6 +49,7 @@ class Device {
   const Facts &facts() const noexcept { return facts_; }
   const Options &options() const noexcept { return options_; }
   uint32_t index() const noexcept { return index_; }
+  bool integrated() const noexcept { return facts_.integrated() && options_.integrated; }
   uint64_t capabilities() const noexcept { return capabilities_; }
   bool has(uint64_t capability) const noexcept { return (capabilities_ & capability) != 0; }
 
@@ -63,6 +65,16 @@ class Device {
   Queue &pick_queue(bool transfers) noexcept;
   /// Where memory is bound to sparse buffers; nullptr without.
   Queue *binder() const noexcept { return binder_; }
+
+  // ---- timeline semaphores; one that was used goes on from the value that it has. They end with the device only: Mesa's queues look at
+  // what a batch waited for once more after its end has been told.
+  struct Counter {
+    VkSemaphore semaphore = VK_NULL_HANDLE;
+    uint64_t value = 0;
+  };
+  weir_result take_counter(Counter *counter);
+  /// `used`: it may not have come to rest, and is nobody's again.
+  void give_counter(const Counter &counter, bool used) noexcept;
 
   // ---- buffers
   /// A buffer of any queue in use, with no memory. `external` is a bit of VkExternalMemoryHandleTypeFlagBits or 0.
@@ -130,6 +142,9 @@ class Device {
   int sparse_type_ = -1;
   bool aliased_ = false, exports_ = false;
   std::shared_ptr<Timeline> binds_;
+  std::mutex counters_mutex_;
+  std::vector<Counter> counters_;        ///< at rest; there is room for all that were made
+  std::vector<VkSemaphore> semaphores_;  ///< all that were made
   std::atomic<bool> aliases_{false};
   std::atomic<uint32_t> turn_{0}, copier_turn_{0};
   std::atomic<uint64_t> used_{0};

@@ -20,6 +20,15 @@ namespace {
 
 constexpr uint64_t largest_alignment = uint64_t{2} << 20U;
 
+/// So many times a driver is asked for addresses that are nobody else's.
+constexpr size_t most_tries = 64;
+
+weir_result no_place(uint32_t device) noexcept {
+  return refuse(WEIR_ERROR_BACKEND,
+                "device %u: its driver gives addresses that are another device's or the host's",
+                device);
+}
+
 uint64_t page_size() noexcept { return static_cast<uint64_t>(sysconf(_SC_PAGESIZE)); }
 uint64_t round_up(uint64_t value, uint64_t unit) noexcept {
   return (value + unit - 1) / unit * unit;
@@ -54,6 +63,12 @@ bool Memory::overlaps(const Ranges &ranges, uint64_t address, uint64_t bytes) no
   if (next == ranges.begin()) return false;
   const auto before = std::prev(next);
   return address - before->first < before->second.bytes;
+}
+
+bool Memory::taken_by_others(uint32_t device, uint64_t address, uint64_t bytes) const noexcept {
+  for (uint32_t i = 0; i < plain_.size(); ++i)
+    if (i != device && overlaps(plain_[i], address, bytes)) return true;
+  return overlaps(host_, address, bytes);
 }
 
 bool Memory::look(const Ranges &ranges, uint64_t address, uint64_t bytes, const Range **range,
@@ -94,6 +109,24 @@ weir_result Memory::make_plain(Device &device, uint64_t bytes, uint64_t alignmen
   return WEIR_SUCCESS;
 }
 
+weir_result Memory::add_plain(Device &device, uint64_t bytes, uint64_t alignment,
+                              Ranges::node_type *node, uint64_t *address) {
+  Ranges record;  // allocated first, so that nothing can fail after the driver has agreed
+  Range &range = record[0];
+  range.bytes = bytes;
+  range.blocks.resize(1);
+  uint64_t made = 0;
+  WEIR_BACKEND_TRY(make_plain(device, bytes, alignment, &range, &made));
+  *node = record.extract(record.begin());
+  node->key() = made;
+  const std::lock_guard hold(mutex_);
+  if (taken_by_others(device.index(), made, bytes)) return WEIR_NOT_READY;
+  plain_[device.index()].insert(std::move(*node));
+  *node = {};
+  *address = made;
+  return WEIR_SUCCESS;
+}
+
 weir_result Memory::allocate_plain(uint32_t device, uint64_t bytes, uint64_t alignment,
                                    uint64_t *address) {
   WEIR_BACKEND_TRY(platform_.check_device(device));
@@ -104,27 +137,17 @@ weir_result Memory::allocate_plain(uint32_t device, uint64_t bytes, uint64_t ali
   Device &home = platform_.device(device);
   Charge charge(home, bytes);
   WEIR_BACKEND_TRY(charge.result());
-  Ranges record;  // allocated first, so that nothing can fail after the driver has agreed
-  Range &range = record[0];
-  range.bytes = bytes;
-  range.blocks.resize(1);
-  uint64_t made = 0;
-  WEIR_BACKEND_TRY(make_plain(home, bytes, alignment, &range, &made));
-  auto node = record.extract(record.begin());
-  node.key() = made;
-  {
-    const std::lock_guard hold(mutex_);
-    // An address of the host's is the same number for every device: what a copy means must be clear.
-    if (!overlaps(host_, made, bytes)) {
-      plain_[device].insert(std::move(node));
-      charge.keep();
-      *address = made;
-      return WEIR_SUCCESS;
-    }
+  std::vector<Ranges::node_type> aside;
+  aside.reserve(most_tries);
+  weir_result result = WEIR_NOT_READY;
+  while (result == WEIR_NOT_READY && aside.size() < most_tries) {
+    Ranges::node_type node;
+    result = add_plain(home, bytes, alignment, &node, address);
+    if (result == WEIR_NOT_READY) aside.push_back(std::move(node));
   }
-  home.end(&node.mapped().blocks[0]);
-  return refuse(WEIR_ERROR_BACKEND, "device %u: its driver gave %#llx, where host memory lies",
-                device, number(made));
+  for (Ranges::node_type &node : aside) home.end(&node.mapped().blocks[0]);
+  if (result == WEIR_SUCCESS) charge.keep();
+  return result != WEIR_NOT_READY ? result : no_place(device);
 }
 
 weir_result Memory::free_plain(uint32_t device, uint64_t address, uint64_t bytes) {
@@ -157,9 +180,7 @@ weir_result Memory::add_range(uint32_t device, uint64_t address, uint64_t bytes,
   range.offset = offset;
   range.whole = whole;
   const std::lock_guard hold(mutex_);
-  if (overlaps(host_, address, bytes))
-    return refuse(WEIR_ERROR_BACKEND, "device %u: its driver gave %#llx, where host memory lies",
-                  device, number(address));
+  if (taken_by_others(device, address, bytes)) return WEIR_NOT_READY;
   plain_[device].insert(record.extract(record.begin()));
   return WEIR_SUCCESS;
 }

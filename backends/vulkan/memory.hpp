@@ -2,8 +2,9 @@
 //
 // Memory with an address at once: plain device memory, pinned host memory, and the program's own memory made known to
 // the driver; and the table of which buffer lies where. Every range is known here, so that freeing twice is
-// refused and copies can be checked. A device's addresses are its own, and two devices may give the same one; the host's are
-// everybody's. Thread-safe.
+// refused and copies can be checked. Addresses of one state are apart, whichever device's or the host's they are; but each
+// device gives its own as it likes. What lies where something of another's is gets NOT_READY here: the caller keeps it, asks
+// again, and then lets it go. Thread-safe.
 #pragma once
 
 #include "backends/vulkan/platform.hpp"
@@ -39,7 +40,8 @@ class Memory {
   weir_result enroll(void *memory, uint64_t bytes);
   weir_result dismiss(void *memory, uint64_t bytes);
 
-  /// A reservation's sparse buffer, of `whole` bytes; it begins `offset` bytes into it. Throws bad_alloc.
+  /// A reservation's sparse buffer, of `whole` bytes; it begins `offset` bytes into it. NOT_READY: something else lies
+  /// there. Throws bad_alloc.
   weir_result add_range(uint32_t device, uint64_t address, uint64_t bytes, VkBuffer buffer,
                         uint64_t offset, uint64_t whole);
   struct RangeBuffer {
@@ -67,6 +69,8 @@ class Memory {
 
   weir_result make_plain(Device &device, uint64_t bytes, uint64_t alignment, Range *range,
                          uint64_t *address);
+  weir_result add_plain(Device &device, uint64_t bytes, uint64_t alignment, Ranges::node_type *node,
+                        uint64_t *address);
   weir_result make_pages(uint64_t bytes, Range *range, void **memory);
   weir_result import(void *memory, uint64_t bytes, Range *range);
   void end(Device *device, uint64_t address, Range *range) noexcept;
@@ -74,6 +78,8 @@ class Memory {
   /// The range of the host's of these kinds that begins there, out of the table.
   weir_result take_host(const char *call, void *memory, uint64_t bytes, bool registered,
                         Ranges::node_type *node);
+  /// Whether something of another device's, or of the host's, lies there.
+  bool taken_by_others(uint32_t device, uint64_t address, uint64_t bytes) const noexcept;
   static bool overlaps(const Ranges &ranges, uint64_t address, uint64_t bytes) noexcept;
   static bool look(const Ranges &ranges, uint64_t address, uint64_t bytes, const Range **range,
                    uint64_t *offset) noexcept;

@@ -18,7 +18,7 @@ struct Flag {
   std::string_view name;
   bool Options::*value;
 };
-constexpr std::array<Flag, 8> option_flags{{
+constexpr std::array<Flag, 9> option_flags{{
     {"cpu", &Options::cpu},
     {"vmm", &Options::vmm},
     {"multi_map", &Options::multi_map},
@@ -27,6 +27,7 @@ constexpr std::array<Flag, 8> option_flags{{
     {"export_fd", &Options::export_fd},
     {"transfer_stream", &Options::transfer_stream},
     {"register", &Options::host_register},
+    {"integrated", &Options::integrated},
 }};
 
 struct Size {

@@ -17,7 +17,8 @@ struct Options {
   bool export_fd = true;        ///< 0: nothing can be exported
   bool transfer_stream = true;  ///< 0: copies run where kernels do
   bool host_register = true;    ///< 0: only memory made by this backend is copied from and to
-  uint64_t memory = 0;          ///< so much of each device's memory is used at most; 0 = all of it
+  bool integrated = true;  ///< 0: a device with the host's memory is taken for one that has its own
+  uint64_t memory = 0;     ///< so much of each device's memory is used at most; 0 = all of it
   /// Wished for; the driver's alignment may ask for more.
   uint64_t granule = uint64_t{2} << 20U;
   uint64_t granule_large = uint64_t{32} << 20U;

@@ -125,6 +125,13 @@ weir_result Platform::find_devices(std::string *why) {
     else
       fit.resize(1);
   }
+  // Two drivers of one card tell one UUID, and a UUID tells devices apart.
+  for (size_t i = 1; i < fit.size(); ++i) {
+    const bool known =
+        std::any_of(fit.begin(), fit.begin() + static_cast<std::ptrdiff_t>(i),
+                    [&](const Facts &earlier) { return earlier.uuid == fit[i].uuid; });
+    if (known) fit[i].uuid = {};
+  }
   weir_result first = WEIR_SUCCESS;
   for (const Facts &facts : fit) {
     auto device =
@@ -180,7 +187,7 @@ void describe_link(const Platform &platform, uint32_t from, uint32_t to, weir_be
   }
   if (from == WEIR_DEVICE_HOST || to == WEIR_DEVICE_HOST) {
     const Device &device = platform.device(from == WEIR_DEVICE_HOST ? to : from);
-    link->kind = device.facts().integrated() ? WEIR_LINK_MEMORY : WEIR_LINK_PCIE;
+    link->kind = device.integrated() ? WEIR_LINK_MEMORY : WEIR_LINK_PCIE;
     link->hops = 1;
     return;
   }

@@ -30,7 +30,10 @@ namespace weir::vulkan {
 class Stream : public std::enable_shared_from_this<Stream> {
  public:
   Stream(Device &device, Queue &queue, std::shared_ptr<Timeline> timeline) noexcept
-      : device_(device), queue_(queue), timeline_(std::move(timeline)) {}
+      : device_(device),
+        queue_(queue),
+        timeline_(std::move(timeline)),
+        last_value_(timeline_->submitted()) {}
   /// All is done, or the device is lost; the thread has left or leaves now.
   ~Stream();
   Stream(const Stream &) = delete;
@@ -116,7 +119,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
   std::vector<VkCommandBuffer> spare_;
   std::vector<std::unique_ptr<Batch>> spare_batches_;
   VkCommandPool pool_ = VK_NULL_HANDLE;
-  uint64_t last_value_ = 0;
+  uint64_t last_value_;
   size_t calls_ = 0;  ///< host functions that are not over
   std::unique_ptr<NativeQueue> native_;
   std::atomic<bool> stalled_{false};

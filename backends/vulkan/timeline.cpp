@@ -18,25 +18,18 @@ constexpr uint64_t slice_ns = 20'000'000;
 }  // namespace
 
 Timeline::~Timeline() {
-  if (semaphore_ != VK_NULL_HANDLE)
-    device_.api().DestroySemaphore(device_.handle(), semaphore_, nullptr);
+  if (semaphore_ == VK_NULL_HANDLE) return;
+  const uint64_t last = submitted();
+  device_.give_counter({semaphore_, last}, !seen(last) && poll(last) != WEIR_SUCCESS);
 }
 
 weir_result Timeline::make(Device &device, std::shared_ptr<Timeline> *made) {
-  if (device.lost()) return device.gone();
   auto timeline = std::make_shared<Timeline>(device);
-  VkSemaphoreTypeCreateInfo type{};
-  type.sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO;
-  type.semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE;
-  VkSemaphoreCreateInfo info{};
-  info.sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO;
-  info.pNext = &type;
-  const VkResult result =
-      device.api().CreateSemaphore(device.handle(), &info, nullptr, &timeline->semaphore_);
-  if (result != VK_SUCCESS) {
-    timeline->semaphore_ = VK_NULL_HANDLE;
-    return device.failed(result, "vkCreateSemaphore");
-  }
+  Device::Counter counter;
+  WEIR_BACKEND_TRY(device.take_counter(&counter));
+  timeline->semaphore_ = counter.semaphore;
+  timeline->completed_.store(counter.value);
+  timeline->submitted_.store(counter.value);
   *made = std::move(timeline);
   return WEIR_SUCCESS;
 }

@@ -20,6 +20,9 @@ namespace {
 constexpr VkBufferCreateFlags sparse_flags =
     VK_BUFFER_CREATE_SPARSE_BINDING_BIT | VK_BUFFER_CREATE_SPARSE_RESIDENCY_BIT;
 
+/// So many times a driver is asked for addresses that are nobody else's.
+constexpr size_t most_places = 64;
+
 uint64_t number_of_piece(const Slabs::Piece *piece) noexcept {
   return reinterpret_cast<uintptr_t>(piece);
 }
@@ -60,8 +63,6 @@ VirtualMemory::VirtualMemory(const Platform &platform, Memory &memory)
 
 VirtualMemory::~VirtualMemory() {
   for (const auto &home : homes_) {
-    // Buffers first: nothing is bound to one that is no more.
-    std::vector<uint64_t> pieces;
     home->table.clear([](uint64_t, uint64_t) {}, [](uint64_t native) { delete piece_of(native); });
     memory_.end_ranges(home->device.index());
   }
@@ -231,21 +232,44 @@ weir_result VirtualMemory::reserve(uint32_t device, uint64_t bytes, uint64_t ali
   if (bytes > UINT64_MAX - alignment)
     return refuse(WEIR_ERROR_INVALID_ARGUMENT, "bytes=%llu with alignment=%#llx", number(bytes),
                   number(alignment));
-  VkBuffer buffer = VK_NULL_HANDLE;
-  uint64_t start = 0, whole = 0;
-  WEIR_BACKEND_TRY(make_range(&home, bytes, alignment, &buffer, &start, &whole));
-  common::Undo undo([&] {
-    home.device.api().DestroyBuffer(home.device.handle(), buffer, nullptr);
-    home.reserved.fetch_sub(whole);
-  });
+  std::vector<Memory::RangeBuffer> aside;
+  aside.reserve(most_places);
+  weir_result result = WEIR_NOT_READY;
+  while (result == WEIR_NOT_READY && aside.size() < most_places) {
+    Memory::RangeBuffer range;
+    result = add_range(&home, bytes, alignment, &range, address);
+    if (result == WEIR_NOT_READY) aside.push_back(range);
+  }
+  for (const Memory::RangeBuffer &range : aside) end_range(&home, range);
+  if (result != WEIR_NOT_READY) return result;
+  return refuse(WEIR_ERROR_BACKEND,
+                "device %u: its driver gives addresses that are another device's or the host's",
+                device);
+}
+
+/// NOT_READY: something of another's lies there, and *range is the caller's to end.
+weir_result VirtualMemory::add_range(Home *home, uint64_t bytes, uint64_t alignment,
+                                     Memory::RangeBuffer *range, uint64_t *address) {
+  uint64_t start = 0;
+  WEIR_BACKEND_TRY(make_range(home, bytes, alignment, &range->buffer, &start, &range->whole));
+  common::Undo undo([&] { end_range(home, *range); });
   const uint64_t given = (start + alignment - 1) / alignment * alignment;
-  WEIR_BACKEND_TRY(memory_.add_range(device, given, bytes, buffer, given - start, whole));
+  const uint32_t device = home->device.index();
+  const weir_result result =
+      memory_.add_range(device, given, bytes, range->buffer, given - start, range->whole);
+  if (result == WEIR_NOT_READY) undo.dismiss();
+  WEIR_BACKEND_TRY(result);
   common::Undo forget([&] { (void)memory_.take_range(device, given); });
-  home.table.add_range(given, bytes);
+  home->table.add_range(given, bytes);
   forget.dismiss();
   undo.dismiss();
   *address = given;
   return WEIR_SUCCESS;
+}
+
+void VirtualMemory::end_range(Home *home, const Memory::RangeBuffer &range) const noexcept {
+  home->device.api().DestroyBuffer(home->device.handle(), range.buffer, nullptr);
+  home->reserved.fetch_sub(range.whole);
 }
 
 weir_result VirtualMemory::free(uint32_t device, uint64_t address, uint64_t bytes) {
@@ -253,9 +277,7 @@ weir_result VirtualMemory::free(uint32_t device, uint64_t address, uint64_t byte
   Home &home = *homes_[device];
   common::MappingTable::TakenRange taken;
   WEIR_BACKEND_TRY(home.table.begin_free(address, bytes, &taken));
-  const Memory::RangeBuffer range = memory_.take_range(device, address);
-  home.device.api().DestroyBuffer(home.device.handle(), range.buffer, nullptr);
-  home.reserved.fetch_sub(range.whole);
+  end_range(&home, memory_.take_range(device, address));
   return WEIR_SUCCESS;
 }
 

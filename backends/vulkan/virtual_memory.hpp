@@ -47,7 +47,6 @@ class VirtualMemory {
     Slabs slabs;
     common::RangeTable ranges;
     common::MappingTable table;
-    std::shared_ptr<Timeline> binds;    ///< one value a bind
     std::atomic<uint64_t> reserved{0};  ///< bytes of sparse buffers
   };
 
@@ -55,6 +54,9 @@ class VirtualMemory {
   weir_result check_peers(uint32_t device, const uint32_t *peers, uint32_t count) const noexcept;
   weir_result make_range(Home *home, uint64_t bytes, uint64_t alignment, VkBuffer *buffer,
                          uint64_t *start, uint64_t *whole) const;
+  weir_result add_range(Home *home, uint64_t bytes, uint64_t alignment, Memory::RangeBuffer *range,
+                        uint64_t *address);
+  void end_range(Home *home, const Memory::RangeBuffer &range) const noexcept;
   weir_result bind(Home *home, uint64_t address, std::vector<VkSparseMemoryBind> *binds) const;
   weir_result keep(Home *home, Slabs::Piece piece, uint64_t flags, weir_be_granule *granule);
 

@@ -86,7 +86,8 @@ class Finder {
 
  private:
   Offer offer_of(const backend::Device &device) const noexcept {
-    return Offer{device.runtime->name(), device.description.pci_address, device.description.uuid};
+    return Offer{device.runtime->name(), device.description.pci_address, device.description.uuid,
+                 device.has(WEIR_CAP_INTEGRATED)};
   }
   /// Two backends may offer one card: it counts once, as the first's.
   bool seen_before(const backend::Device &device) const noexcept {

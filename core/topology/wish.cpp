@@ -73,7 +73,8 @@ std::optional<PciAddress> parse_pci(std::string_view text) noexcept {
 bool Wish::fits(const Offer &offer) const noexcept {
   switch (kind) {
     case Kind::gpu:
-      return offer.backend != "host";
+      // What has the host's memory and no place on a bus is a driver on the CPU, for all that can be seen.
+      return offer.backend != "host" && !(offer.integrated && offer.pci_address.empty());
     case Kind::backend:
       return same(offer.backend, name);
     case Kind::uuid:

@@ -20,6 +20,7 @@ struct Offer {
   std::string_view backend;       ///< "cuda"
   std::string_view pci_address;   ///< "" if there is none
   const uint8_t *uuid = nullptr;  ///< 16 bytes; all 0 if the runtime tells none
+  bool integrated = false;        ///< its memory is the host's
 };
 
 /// "0000:17:00.0", "00000000:17:00.0", "17:00.0" or "0000:17:00", in either case. Nothing else, as "17:00" would be anything.

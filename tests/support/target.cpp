@@ -269,6 +269,8 @@ std::string Target::options(std::string_view host_options, uint64_t host_page) {
   std::string own;
   // Off where drivers are not trusted with it; the simulated ones are, and what batches is to be tested.
   if (simulated() && name_ != "level_zero") own = ';' + name_ + ".batch_copy=1";
+  // A driver on the CPU stands for a card here.
+  if (name_ == "vulkan") own = ";vulkan.cpu=1;vulkan.integrated=0";
   for (std::string_view rest = host_options; !rest.empty();) {
     std::string_view pair = rest.substr(0, rest.find(';'));
     rest.remove_prefix(std::min(rest.size(), pair.size() + 1));
@@ -277,6 +279,7 @@ std::string Target::options(std::string_view host_options, uint64_t host_page) {
     const std::string_view value = pair.substr(std::min(pair.size(), key.size() + 1));
     if (any_of(key, {"memory", "granule"})) {
       machine += ';' + key + '=' + scaled(value, host_page, page_);
+      if (name_ == "vulkan") own += ";vulkan." + key + '=' + scaled(value, host_page, page_);
       // The simulated runtime is sound, so its small granules are used.
       if (key == "granule" && name_ == "hip" && simulated())
         own += ";hip.granule=" + scaled(value, host_page, page_);
@@ -284,6 +287,9 @@ std::string Target::options(std::string_view host_options, uint64_t host_page) {
       machine += ';' + key + '=' + std::string(value);
     } else if (key == "granule_large" && value != "0") {
       own += ';' + name_ + ".granule_large=" + scaled(value, host_page, page_);
+    } else if (name_ == "vulkan" &&
+               any_of(key, {"peer", "host_call", "shared_range", "access_later"})) {
+      continue;  // it has no such things
     } else if (any_of(key, {"vmm", "peer", "register"}) ||
                (name_ == "level_zero" && key == "transfer_stream") ||
                (name_ != "level_zero" && key == "map_run") ||

@@ -3,7 +3,7 @@
 // The backend that a run of the tests is about. Tests speak of the host backend's options; for another one they are
 // told to its simulated machine and to itself. From the environment:
 //
-//   WEIR_TEST_BACKEND   host (default), cuda, hip, level_zero
+//   WEIR_TEST_BACKEND   host (default), cuda, hip, level_zero, vulkan (on whatever driver there is)
 //   WEIR_TEST_DRIVER    the simulated driver's library; without it the backend finds a real one
 //   WEIR_TEST_MODE      alias (default) or strict: how the simulated machine keeps device memory from the CPU
 //   WEIR_TEST_MACHINE   more options of the simulated machine (tests/drivers/sim/control.h)

@@ -56,6 +56,17 @@ void a_uuid_is_bytes_or_rocms_text(void **) {
   assert_false(fits("00000000000000000000000000000000", card("cuda", "", no_uuid)));
 }
 
+void a_driver_on_the_cpu_is_no_gpu(void **) {
+  Offer offer = card("vulkan", "", no_uuid);
+  assert_true(fits("gpu", offer));
+  offer.integrated = true;
+  assert_false(fits("gpu", offer));
+  assert_false(fits("gpu:0", offer));
+  assert_true(fits("vulkan", offer));
+  offer.pci_address = "0000:00:02.0";
+  assert_true(fits("gpu", offer));
+}
+
 void a_kind_is_open_and_a_number_is_not(void **) {
   Wish wish;
   assert_true(parse_wish("gpu", &wish).ok() && wish.open());
@@ -72,6 +83,7 @@ int main() {
   const CMUnitTest tests[] = {
       cmocka_unit_test(an_address_is_what_it_is_however_it_is_written),
       cmocka_unit_test(a_uuid_is_bytes_or_rocms_text),
+      cmocka_unit_test(a_driver_on_the_cpu_is_no_gpu),
       cmocka_unit_test(a_kind_is_open_and_a_number_is_not),
   };
   return cmocka_run_group_tests(tests, nullptr, nullptr);

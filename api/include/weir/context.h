@@ -51,7 +51,7 @@ typedef struct weir_context_desc {
    *  that every user may write to, or that lies in such a folder, is refused. */
   const char *const *backend_paths;
   /** Options for backends, "backend.key=value" joined by ';', e.g. "host.devices=2;host.memory=1G", and of the context
-   *  itself, "topology.key=value". The keys are in docs/host-backend.md, cuda.md, hip.md, level-zero.md and topology.md. NULL reads the environment variable WEIR_OPTIONS (ignored
+   *  itself, "topology.key=value". The keys are in docs/host-backend.md, cuda.md, hip.md, level-zero.md, vulkan.md and topology.md. NULL reads the environment variable WEIR_OPTIONS (ignored
    *  under secure execution); given ones win over it, and a WARNING says so where it is set to something else. Unknown keys, and options of a backend that is not loaded, are an error that names them. */
   const char *options;
   weir_allocator allocator;               /**< all NULL = malloc/free */
