@@ -12,6 +12,7 @@
 #   tests/drivers/nvtx/*.cpp         -> libweir_watched_nvtx.so      what a profiler gives NVTX, which notes ranges (needs NVTX's header)
 #   tests/drivers/level_zero/*.cpp   -> libweir_sim_level_zero.so    a driver that the real loader accepts (needs libze-dev)
 #   tests/drivers/opencl_shim/*.cpp  -> libweir_opencl_shim.so       stands before the OpenCL loader and makes failures (needs opencl-headers)
+#   tests/drivers/vulkan_shim/*.cpp  -> libweir_vulkan_shim.so       stands before the Vulkan loader and makes failures (needs libvulkan-dev)
 
 weir_glob(weir_sim_sources "tests/drivers/sim/*.cpp")
 if(weir_sim_sources)
@@ -62,6 +63,10 @@ if(TARGET weir_backend_opencl)
   # Its exports have the loader's names, under which the loader finds its own.
   target_link_options(weir_opencl_shim PRIVATE LINKER:-Bsymbolic)
 endif()
+if(TARGET weir_backend_vulkan)
+  weir_driver(vulkan_shim weir_vulkan_shim)
+  target_include_directories(weir_vulkan_shim SYSTEM PRIVATE ${WEIR_VULKAN_HEADERS})
+endif()
 
 # Mirrors. A check compiles or it does not; where the headers are missing the test says so and skips.
 find_path(WEIR_CUDA_HEADERS cuda.h HINTS ${WEIR_VENDOR_HEADERS}/cuda PATHS /usr/local/cuda/include)
@@ -95,7 +100,9 @@ weir_mirror(level_zero "${WEIR_LEVEL_ZERO_HEADERS}")
 
 # Tests of Level Zero talk to its simulated driver: where there is none they say so and skip. So do OpenCL's, which talk to
 # the system's own; no driver of that is instrumented, so ThreadSanitizer would see races in it.
+# Vulkan's are below.
 weir_glob(sources "tests/backends/test_*.cpp")
+list(FILTER sources EXCLUDE REGEX "/test_vulkan")
 foreach(source IN LISTS sources)
   cmake_path(GET source STEM name)
   file(STRINGS ${source} of_level_zero REGEX "^#include .*level_zero")
@@ -142,6 +149,24 @@ if(TARGET weir_backend_vulkan AND WEIR_LAVAPIPE AND NOT WEIR_SANITIZE STREQUAL t
   # Those that need no virtual memory, which this driver of Debian 12 has not; scripts/test-vulkan runs more of them on a newer one.
   set(weir_tests_on_vulkan test_lease test_ordering test_waiting)
 endif()
+# Tests of that backend alone, over the shim. The driver is not made for ThreadSanitizer, which would see races in it.
+weir_glob(sources "tests/backends/test_vulkan*.cpp")
+foreach(source IN LISTS sources)
+  cmake_path(GET source STEM name)
+  if(NOT TARGET weir_vulkan_shim)
+    weir_register_skip(${name} backend "no Vulkan backend, libvulkan-dev is not on this machine")
+  elseif(NOT WEIR_LAVAPIPE)
+    weir_register_skip(${name} backend "no Vulkan driver for the CPU, mesa-vulkan-drivers is not on this machine")
+  elseif(WEIR_SANITIZE STREQUAL thread)
+    weir_register_skip(${name} backend "the driver that it runs on is not made for ThreadSanitizer")
+  else()
+    weir_test_program(${source} backend weir_backend_common)
+    add_dependencies(${name} weir_backend_vulkan weir_vulkan_shim)
+    target_include_directories(${name} SYSTEM PRIVATE ${WEIR_VULKAN_HEADERS})
+    set_tests_properties(${name} PROPERTIES
+      ENVIRONMENT "${weir_test_environment};${weir_environment_vulkan};LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/drivers/vulkan_shim/leaks.txt")
+  endif()
+endforeach()
 set(weir_vendors)
 foreach(vendor IN ITEMS cuda hip level_zero)
   set(driver_of_cuda weir_sim_cuda)

@@ -62,27 +62,45 @@ VkResult Queue::submit(size_t count) {
                                    VK_NULL_HANDLE);
 }
 
+/// Nothing in the outbox will be done any more, and its streams need not live for it.
+weir_result Queue::give_up() noexcept {
+  const std::lock_guard box(outbox_mutex_);
+  outbox_.clear();
+  waiting_.store(0, std::memory_order_release);
+  return device_.gone();
+}
+
+bool Queue::holds(const Timeline &timeline) noexcept {
+  const std::lock_guard box(outbox_mutex_);
+  return std::any_of(outbox_.begin(), outbox_.end(),
+                     [&](const Batch *batch) { return batch->timeline.get() == &timeline; }) ||
+         std::any_of(slips_.begin(), slips_.end(),
+                     [&](const Slip &slip) { return slip.owner.get() == &timeline; });
+}
+
 weir_result Queue::drain(Waiters *woken) {
   if (waiting_.load(std::memory_order_acquire) == 0) return WEIR_SUCCESS;
   const std::lock_guard hold(*this);
   while (true) {
+    if (device_.lost()) return give_up();
     const size_t count = take_slips();
     if (count == 0) return WEIR_SUCCESS;
-    const VkResult result = device_.lost() ? VK_ERROR_DEVICE_LOST : submit(count);
+    const VkResult result = submit(count);
     stuck_.store(result != VK_SUCCESS, std::memory_order_release);
-    if (result != VK_SUCCESS) {
-      for (size_t i = 0; i < count; ++i) slips_[i].owner.reset();
-      return device_.failed(result, "vkQueueSubmit of %zu batches", count);
-    }
+    std::array<std::shared_ptr<Timeline>, most_at_once> owners;
     {
       const std::lock_guard box(outbox_mutex_);
-      outbox_.erase(outbox_.begin(), outbox_.begin() + static_cast<std::ptrdiff_t>(count));
+      for (size_t i = 0; i < count; ++i) owners[i] = std::move(slips_[i].owner);
+      if (result == VK_SUCCESS)
+        outbox_.erase(outbox_.begin(), outbox_.begin() + static_cast<std::ptrdiff_t>(count));
       waiting_.store(outbox_.size(), std::memory_order_release);
     }
-    for (size_t i = 0; i < count; ++i) {
-      slips_[i].owner->set_submitted(slips_[i].value, woken);
-      slips_[i].owner.reset();
+    if (result != VK_SUCCESS) {
+      const weir_result told = device_.failed(result, "vkQueueSubmit of %zu batches", count);
+      if (device_.lost()) (void)give_up();
+      return told;
     }
+    for (size_t i = 0; i < count; ++i) owners[i]->set_submitted(slips_[i].value, woken);
   }
 }
 

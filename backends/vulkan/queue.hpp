@@ -35,8 +35,11 @@ class Queue {
 
   /// Throws bad_alloc; then nothing was put. The batch lives until it is done.
   void put(const Batch *batch);
-  /// Submits what is in the outbox. *woken are the streams that waited for some of it. On failure the rest stays there.
+  /// Submits what is in the outbox. *woken are the streams that waited for some of it. On failure the rest stays there, but
+  /// for a lost device's.
   weir_result drain(Waiters *woken);
+  /// Something of the timeline's is in the outbox, or is being submitted.
+  bool holds(const Timeline &timeline) noexcept;
   /// The last submission failed, and is to be tried again.
   bool stuck() const noexcept { return stuck_.load(std::memory_order_acquire); }
 
@@ -55,10 +58,11 @@ class Queue {
     VkSemaphore signal = VK_NULL_HANDLE;
     uint64_t value = 0;
     VkCommandBuffer commands = VK_NULL_HANDLE;
-    std::shared_ptr<Timeline> owner;
+    std::shared_ptr<Timeline> owner;  ///< while it is being submitted; guarded by the outbox's lock
   };
 
   size_t take_slips();
+  weir_result give_up() noexcept;
   VkResult submit(size_t count);
 
   Device &device_;

@@ -261,9 +261,10 @@ void Stream::reclaim() noexcept {
 bool Stream::over() noexcept {
   const std::lock_guard hold(mutex_);
   if (!left_.load(std::memory_order_acquire)) return false;
-  if (device_.lost()) return true;
+  // The queue may look at the stream's batches until it has seen the loss.
+  if (device_.lost()) return !queue_.holds(*timeline_);
   const weir_result end = timeline_->poll(last_value_);
-  return end == WEIR_ERROR_DEVICE_LOST || (end == WEIR_SUCCESS && items_.empty() && !open_used());
+  return end == WEIR_SUCCESS && items_.empty() && !open_used();
 }
 
 void Stream::close() noexcept {
