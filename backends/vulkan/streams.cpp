@@ -111,14 +111,18 @@ weir_result Streams::destroy(weir_be_stream stream) {
 }
 
 void Streams::end_finished() noexcept {
-  // They end after the lock is let go, as a driver may take its time over it.
+  // They end without the lock, as a driver may take its time over it.
   std::list<std::shared_ptr<Stream>> finished;
-  const std::lock_guard hold(mutex_);
-  for (auto each = parked_.begin(); each != parked_.end();) {
-    const auto next = std::next(each);
-    if ((*each)->over()) finished.splice(finished.end(), parked_, each);
-    each = next;
+  {
+    const std::lock_guard hold(mutex_);
+    for (auto each = parked_.begin(); each != parked_.end();) {
+      const auto next = std::next(each);
+      if ((*each)->over()) finished.splice(finished.end(), parked_, each);
+      each = next;
+    }
   }
+  // Those of a lost device may know each other by work that is never done.
+  for (const auto &each : finished) each->forget();
 }
 
 void Streams::nudge() noexcept {
