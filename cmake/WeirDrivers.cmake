@@ -150,6 +150,7 @@ if(TARGET weir_backend_vulkan AND WEIR_LAVAPIPE AND NOT WEIR_SANITIZE STREQUAL t
   set(weir_tests_on_vulkan test_lease test_ordering test_waiting)
 endif()
 # Tests of that backend alone, over the shim. The driver is not made for ThreadSanitizer, which would see races in it.
+find_file(WEIR_VULKAN_VALIDATION NAMES VkLayer_khronos_validation.json PATHS /usr/share/vulkan/explicit_layer.d NO_DEFAULT_PATH)
 weir_glob(sources "tests/backends/test_vulkan*.cpp")
 foreach(source IN LISTS sources)
   cmake_path(GET source STEM name)
@@ -165,6 +166,12 @@ foreach(source IN LISTS sources)
     target_include_directories(${name} SYSTEM PRIVATE ${WEIR_VULKAN_HEADERS})
     set_tests_properties(${name} PROPERTIES
       ENVIRONMENT "${weir_test_environment};${weir_environment_vulkan};LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/drivers/vulkan_shim/leaks.txt")
+    # The same under Khronos' validation: no message is left.
+    if(WEIR_VULKAN_VALIDATION AND name MATCHES "^test_vulkan(|_start)$")
+      weir_register_test(${name}.validated backend ${name})
+      set_tests_properties(${name}.validated PROPERTIES FAIL_REGULAR_EXPRESSION "VUID-;UNASSIGNED-;Validation Error"
+        ENVIRONMENT "${weir_test_environment};${weir_environment_vulkan};VK_INSTANCE_LAYERS=VK_LAYER_KHRONOS_validation;LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/drivers/vulkan_shim/leaks.txt")
+    endif()
   endif()
 endforeach()
 set(weir_vendors)

@@ -5,6 +5,7 @@
 #include "backends/vulkan/device.hpp"
 
 #include "backends/common/grow.hpp"
+#include "backends/common/undo.hpp"
 
 #include <unistd.h>
 
@@ -195,14 +196,14 @@ weir_result Device::start(std::string *why) {
 
 weir_result Device::take_counter(Counter *counter) {
   if (lost()) return gone();
-  const std::lock_guard hold(counters_mutex_);
-  if (!counters_.empty()) {
-    *counter = counters_.back();
-    counters_.pop_back();
-    return WEIR_SUCCESS;
+  {
+    const std::lock_guard hold(counters_mutex_);
+    if (!counters_.empty()) {
+      *counter = counters_.back();
+      counters_.pop_back();
+      return WEIR_SUCCESS;
+    }
   }
-  common::grow_to(semaphores_, semaphores_.size() + 1);
-  common::grow_to(counters_, semaphores_.size() + 1);
   VkSemaphoreTypeCreateInfo type{};
   type.sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO;
   type.semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE;
@@ -212,7 +213,11 @@ weir_result Device::take_counter(Counter *counter) {
   VkSemaphore made = VK_NULL_HANDLE;
   const VkResult result = api_.CreateSemaphore(handle_, &info, nullptr, &made);
   if (result != VK_SUCCESS) return failed(result, "vkCreateSemaphore");
+  common::Undo undo([&] { api_.DestroySemaphore(handle_, made, nullptr); });
+  const std::lock_guard hold(counters_mutex_);
+  common::grow_to(counters_, semaphores_.size() + 1);
   semaphores_.push_back(made);
+  undo.dismiss();
   *counter = {made, 0};
   return WEIR_SUCCESS;
 }

@@ -259,7 +259,9 @@ void Stream::reclaim() noexcept {
 // ---- the end
 
 bool Stream::over() noexcept {
-  const std::lock_guard hold(mutex_);
+  // Whoever holds it has something to do here yet.
+  const std::unique_lock hold(mutex_, std::try_to_lock);
+  if (!hold) return false;
   if (!left_.load(std::memory_order_acquire)) return false;
   // The queue may look at the stream's batches until it has seen the loss.
   if (device_.lost()) return !queue_.holds(*timeline_);

@@ -239,10 +239,13 @@ void Stream::settle() noexcept {
       const std::lock_guard hold(mutex_);
       end = last_value_;
     }
-    (void)pump(*this);
+    const weir_result pumped = pump(*this);
     const weir_result result = timeline_->wait(end, 20'000'000);
     if (result == WEIR_SUCCESS || result == WEIR_ERROR_DEVICE_LOST) break;
-    if (result != WEIR_ERROR_TIMEOUT) ++tries;
+    if (result != WEIR_ERROR_TIMEOUT) std::this_thread::sleep_for(look_again);
+    if (result != WEIR_ERROR_TIMEOUT || pumped != WEIR_SUCCESS) ++tries;
+    // A driver that takes no work, or can't tell when it ends, is of no use to anybody: what waits for it ends.
+    if (tries == most_tries) device_.lose();
   }
   if (thread_.joinable()) thread_.join();
 }

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Handles of streams. No stream's lock, and no queue's, is taken under the table's, but by streams that are being ended.
+// Handles of streams. No stream's lock, and no queue's, is waited for under the table's.
 
 #include "backends/vulkan/streams.hpp"
 
-#include "backends/common/grow.hpp"
-
-#include <algorithm>
+#include <iterator>
 
 namespace weir::vulkan {
 namespace {
@@ -98,11 +96,12 @@ weir_result Streams::destroy(weir_be_stream stream) {
     const std::lock_guard hold(mutex_);
     const Handle *handle = handles_.find(number_of(stream));
     if (handle == nullptr) return no_stream(stream);
-    common::grow_to(parked_, parked_.size() + 1);
+    std::list<std::shared_ptr<Stream>> place(1);
     Handle last = handles_.remove(number_of(stream));
     if (last.owner) {
       ending = last.stream;
-      parked_.push_back(std::move(last.stream));
+      place.front() = std::move(last.stream);
+      parked_.splice(parked_.end(), place);
     }
   }
   if (ending != nullptr) ending->close();
@@ -112,10 +111,18 @@ weir_result Streams::destroy(weir_be_stream stream) {
 }
 
 void Streams::end_finished() noexcept {
-  const std::lock_guard hold(mutex_);
-  const auto first = std::remove_if(parked_.begin(), parked_.end(),
-                                    [](const auto &stream) { return stream->over(); });
-  parked_.erase(first, parked_.end());
+  // They end without the lock, as a driver may take its time over it.
+  std::list<std::shared_ptr<Stream>> finished;
+  {
+    const std::lock_guard hold(mutex_);
+    for (auto each = parked_.begin(); each != parked_.end();) {
+      const auto next = std::next(each);
+      if ((*each)->over()) finished.splice(finished.end(), parked_, each);
+      each = next;
+    }
+  }
+  // Those of a lost device may know each other by work that is never done.
+  for (const auto &each : finished) each->forget();
 }
 
 void Streams::nudge() noexcept {

@@ -8,6 +8,7 @@
 #include "backends/vulkan/platform.hpp"
 #include "backends/vulkan/stream.hpp"
 
+#include <list>
 #include <memory>
 #include <mutex>
 #include <shared_mutex>
@@ -43,7 +44,7 @@ class Streams {
   Platform &platform_;
   std::shared_mutex mutex_;
   common::HandleTable<Handle> handles_;
-  std::vector<std::shared_ptr<Stream>> parked_;  ///< destroyed, and perhaps not done
+  std::list<std::shared_ptr<Stream>> parked_;  ///< destroyed, and perhaps not done
 };
 
 }  // namespace weir::vulkan

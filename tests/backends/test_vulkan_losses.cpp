@@ -300,6 +300,30 @@ void a_driver_that_can_not_tell(void **) {
   watchdog.stop();
 }
 
+/// A driver that takes no work any more, and has not lost its device either: stop() gives up.
+void a_driver_that_takes_no_work(void **) {
+  weir::test::Watchdog watchdog;
+  watchdog.at("a driver that takes no work");
+  Backend backend;
+  OK(backend.result);
+  const weir_backend_table &t = table();
+  weir_be_stream stream = nullptr;
+  weir_be_fence fence = 0;
+  uint64_t device = 0;
+  std::atomic<int> ran{0};
+  OK(t.plain_allocate(backend.state, 0, MiB, 4096, &device));
+  OK(t.stream_create(backend.state, 0, 0, &stream));
+  shim().deny("vkQueueSubmit", VK_ERROR_OUT_OF_DEVICE_MEMORY);
+  OK(t.fill_async(backend.state, stream, device, 1, MiB));
+  OK(t.stream_host_call(backend.state, stream, count, &ran));
+  WANT(WEIR_ERROR_DEVICE_OOM, t.fence_record(backend.state, stream, &fence));
+  backend.stop();
+  // What stands before it was not done.
+  assert_int_equal(ran.load(), 0);
+  nothing_is_left();
+  watchdog.stop();
+}
+
 }  // namespace
 
 int main() {
@@ -313,6 +337,7 @@ int main() {
       cmocka_unit_test_setup(a_stalled_device_that_goes_on, fresh),
       cmocka_unit_test_setup(one_of_two_is_lost, fresh),
       cmocka_unit_test_setup(a_driver_that_can_not_tell, fresh),
+      cmocka_unit_test_setup(a_driver_that_takes_no_work, fresh),
   };
   return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

@@ -71,7 +71,7 @@ struct Shim {
   WEIR_SHIM_MEMBER(lost);
   WEIR_SHIM_MEMBER(stall);
   WEIR_SHIM_MEMBER(block);
-  WEIR_SHIM_MEMBER(blocked);
+  WEIR_SHIM_MEMBER(wait_blocked);
   WEIR_SHIM_MEMBER(resume);
   WEIR_SHIM_MEMBER(alive);
   WEIR_SHIM_MEMBER(misuse);

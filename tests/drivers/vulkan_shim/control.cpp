@@ -23,9 +23,7 @@ WEIR_SHIM_CONTROL void weir_shim_lose(int kind, uint64_t nth) { Shim::get().lose
 WEIR_SHIM_CONTROL int weir_shim_lost(void) { return Shim::get().lost() ? 1 : 0; }
 WEIR_SHIM_CONTROL void weir_shim_stall(void) { Shim::get().stall(); }
 WEIR_SHIM_CONTROL void weir_shim_block(const char *call) { Shim::get().block(call); }
-WEIR_SHIM_CONTROL uint64_t weir_shim_blocked(uint64_t wanted) {
-  return Shim::get().blocked(wanted);
-}
+WEIR_SHIM_CONTROL void weir_shim_wait_blocked(void) { Shim::get().wait_blocked(); }
 WEIR_SHIM_CONTROL void weir_shim_resume(void) { Shim::get().resume(); }
 WEIR_SHIM_CONTROL uint64_t weir_shim_alive(const char **text) { return Shim::get().alive(text); }
 WEIR_SHIM_CONTROL uint64_t weir_shim_misuse(const char **text) { return Shim::get().misuse(text); }

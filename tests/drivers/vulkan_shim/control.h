@@ -61,10 +61,10 @@ void weir_shim_lose(int kind, uint64_t nth);
 int weir_shim_lost(void);
 /** From now on no timeline gets any further, as far as one can see, until weir_shim_resume or a loss. */
 void weir_shim_stall(void);
-/** Calls of `call` block until weir_shim_resume; then they do what they would have done. */
+/** The next call of `call` blocks until weir_shim_resume, and then does what it would have done; others meanwhile go on. */
 void weir_shim_block(const char *call);
-/** How many are blocked; waits until there are `wanted`. */
-uint64_t weir_shim_blocked(uint64_t wanted);
+/** Waits until it has come. */
+void weir_shim_wait_blocked(void);
 void weir_shim_resume(void);
 
 /** Instances, devices, buffers, memory, semaphores and pools that were made and not ended. *text, if not NULL, says which. */

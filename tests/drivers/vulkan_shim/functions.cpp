@@ -85,6 +85,8 @@ struct Wrapper<call, Act, Result(VKAPI_PTR *)(First, Rest...)> {
     constexpr bool can_fail = std::is_same_v<Result, VkResult>;
     const bool goes_on = shim.enter(call, can_fail ? &code : nullptr);
     if constexpr (can_fail) {
+      // A command buffer that could not be ended is none that is being recorded.
+      if (!goes_on && call == call_EndCommandBuffer) (void)Act{}(first, rest...);
       if (!goes_on) return code;
       const VkResult result = Act{}(first, rest...);
       if constexpr (made_by(call) != no_object) {

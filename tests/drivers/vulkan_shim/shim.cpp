@@ -144,7 +144,7 @@ bool Shim::enter(Call call, VkResult *code) {
       fails = true;
     }
   }
-  if (blocked_call_ == name) {
+  if (blocked_call_ == name && blocked_ == 0) {
     ++blocked_;
     changed_.notify_all();
     changed_.wait(hold, [&] { return blocked_call_ != name; });
@@ -387,10 +387,9 @@ void Shim::block(const char *call) {
   blocked_call_ = call;
 }
 
-uint64_t Shim::blocked(uint64_t wanted) {
+void Shim::wait_blocked() {
   std::unique_lock hold(mutex_);
-  changed_.wait(hold, [&] { return blocked_ >= wanted; });
-  return blocked_;
+  changed_.wait(hold, [&] { return blocked_ != 0; });
 }
 
 void Shim::resume() {

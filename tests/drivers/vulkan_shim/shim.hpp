@@ -91,7 +91,7 @@ class Shim {
   bool lost() const;
   void stall();
   void block(const char *call);
-  uint64_t blocked(uint64_t wanted);
+  void wait_blocked();
   void resume();
   uint64_t alive(const char **text);
   uint64_t misuse(const char **text);

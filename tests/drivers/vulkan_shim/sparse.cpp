@@ -159,6 +159,11 @@ VkResult Pretended::CreateBuffer(VkDevice device, const VkBufferCreateInfo *info
   if (pretence.transfer > 0 || pretence.queues >= 0) own.sharingMode = VK_SHARING_MODE_EXCLUSIVE;
   const bool sparse = pretence.sparse == 1 && (info->flags & sparse_flags) != 0;
   own.flags &= sparse ? ~sparse_flags : ~VkBufferCreateFlags{0};
+  // All memory is imported then.
+  VkExternalMemoryBufferCreateInfo imported{};
+  imported.sType = VK_STRUCTURE_TYPE_EXTERNAL_MEMORY_BUFFER_CREATE_INFO;
+  imported.handleTypes = VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT;
+  if (pretence.sparse == 1 && own.pNext == nullptr) own.pNext = &imported;
   VkResult result = real.CreateBuffer.load()(device, &own, allocator, buffer);
   if (result != VK_SUCCESS || !sparse) return result;
   Place place;
