@@ -105,6 +105,8 @@ Shim::Shim() {
   if (found == nullptr) give_up(std::string(path) + " has no vkGetInstanceProcAddr");
   std::memcpy(&real_.get, &found, sizeof found);
   find_functions(VK_NULL_HANDLE);
+  // Mesa's driver stays, though no instance may use it: LeakSanitizer knows libraries that are gone no more.
+  (void)dlopen("libvulkan_lvp.so", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   const char *told = std::getenv("WEIR_VULKAN_SHIM");
   if (told != nullptr && pretend(told) != 0)
     give_up(std::string("WEIR_VULKAN_SHIM has a key or a value that is not known: ") + told);
