@@ -136,6 +136,7 @@ find_file(WEIR_LAVAPIPE NAMES lvp_icd.x86_64.json lvp_icd.aarch64.json lvp_icd.j
 set(weir_environment_vulkan WEIR_TEST_BACKEND=vulkan VK_ICD_FILENAMES=${WEIR_LAVAPIPE} VK_DRIVER_FILES=${WEIR_LAVAPIPE} LP_NUM_THREADS=2)
 # The same driver by another name is a second device.
 if(WEIR_LAVAPIPE)
+  file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/generated)
   file(COPY_FILE ${WEIR_LAVAPIPE} ${CMAKE_BINARY_DIR}/generated/second_lavapipe.json ONLY_IF_DIFFERENT)
 endif()
 set(weir_two_drivers "${WEIR_LAVAPIPE}:${CMAKE_BINARY_DIR}/generated/second_lavapipe.json")

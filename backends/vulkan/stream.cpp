@@ -21,8 +21,8 @@ constexpr size_t most_ranges = 32;
 /// Batches that are kept for their memory.
 constexpr size_t most_spare = 16;
 
-void lock_queue(void *queue) { static_cast<Queue *>(queue)->lock(); }
-void unlock_queue(void *queue) { static_cast<Queue *>(queue)->unlock(); }
+void lock_queue(void *stream) { static_cast<Stream *>(stream)->queue().lock(); }
+void unlock_queue(void *stream) { static_cast<Stream *>(stream)->program_unlocks(); }
 
 }  // namespace
 
@@ -50,7 +50,10 @@ void Stream::need_open() {
 /// Throws bad_alloc with nothing changed.
 void Stream::seal() {
   if (!open_used()) return;
+  need_open();
   Item &item = items_.emplace_back();
+  // Whoever sets it after this has submitted before the batch is: the batch's end comes after that too.
+  program_submitted_.store(false, std::memory_order_release);
   open_->value = ++last_value_;
   item.batch = std::move(open_);
 }
@@ -191,7 +194,7 @@ weir_result Stream::expose(const NativeQueue **native) {
     native_->semaphore = timeline_->semaphore();
     native_->lock = lock_queue;
     native_->unlock = unlock_queue;
-    native_->user = &queue_;
+    native_->user = this;
   }
   *native = native_.get();
   return WEIR_SUCCESS;

@@ -54,6 +54,11 @@ class Stream : public std::enable_shared_from_this<Stream> {
   weir_result synchronize();
   /// For the program's own use: what it submits from now on comes after what is here.
   weir_result expose(const NativeQueue **native);
+  /// The program gives the queue's lock back, and has submitted something maybe: the stream's next end is the end of that too.
+  void program_unlocks() noexcept {
+    program_submitted_.store(true, std::memory_order_release);
+    queue_.unlock();
+  }
 
   /// Hands over all batches whose turn has come. Called by whoever made the first of them ready.
   weir_result release() noexcept;
@@ -90,7 +95,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
   };
 
   bool open_used() const noexcept {
-    return open_ && !(open_->commands.empty() && open_->waits.empty());
+    return program_submitted_.load(std::memory_order_acquire) ||
+           (open_ && !(open_->commands.empty() && open_->waits.empty()));
   }
   void need_open();
   void seal();
@@ -123,6 +129,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
   size_t calls_ = 0;  ///< host functions that are not over
   std::unique_ptr<NativeQueue> native_;
   std::atomic<bool> stalled_{false};
+  std::atomic<bool> program_submitted_{false};  ///< since the last batch was sealed
 
   bool closed_ = false;
   std::condition_variable turn_;
