@@ -46,6 +46,48 @@ if(WEIR_BUILD_EXAMPLES AND TARGET weir)
   endforeach()
 endif()
 
+# Programs that launch their own shaders on Weir's Vulkan device: examples/vulkan/vulkan_X.c -> bin/example_vulkan_X, with the shaders
+# named here, compiled when it is built.
+if(WEIR_BUILD_EXAMPLES AND TARGET weir AND TARGET weir_backend_vulkan)
+  find_program(WEIR_GLSLANG NAMES glslangValidator glslang)
+  find_library(WEIR_VULKAN_LOADER NAMES vulkan)
+  find_package(PNG QUIET)
+  # weir_vulkan_example(NAME SHADER...): a shader becomes SHADER.inc, words of SPIR-V in braces' place.
+  function(weir_vulkan_example name)
+    set(folder ${PROJECT_SOURCE_DIR}/examples/vulkan)
+    set(made ${CMAKE_BINARY_DIR}/generated/examples/vulkan)
+    file(MAKE_DIRECTORY ${made})
+    set(words)
+    foreach(shader IN LISTS ARGN)
+      add_custom_command(OUTPUT ${made}/${shader}.inc DEPENDS ${folder}/${shader} VERBATIM
+        COMMAND ${WEIR_GLSLANG} -V --target-env vulkan1.2 -x -o ${made}/${shader}.words ${folder}/${shader}
+        COMMAND ${CMAKE_COMMAND} -DWORDS=${made}/${shader}.words -DOUT=${made}/${shader}.inc -P ${PROJECT_SOURCE_DIR}/cmake/shader_words.cmake)
+      list(APPEND words ${made}/${shader}.inc)
+    endforeach()
+    add_executable(example_${name} ${folder}/${name}.c ${folder}/launch.c ${words})
+    # No fused multiply-add: the CPU's result is compared with the shader's bit for bit.
+    target_compile_options(example_${name} PRIVATE -ffp-contract=off)
+    target_include_directories(example_${name} SYSTEM PRIVATE ${WEIR_VULKAN_HEADERS})
+    target_include_directories(example_${name} PRIVATE ${made})
+    target_link_libraries(example_${name} PRIVATE weir weir_build ${WEIR_VULKAN_LOADER} m)
+    add_dependencies(example_${name} weir_backend_vulkan)
+  endfunction()
+  if(NOT WEIR_GLSLANG)
+    message(STATUS "glslangValidator is not installed (glslang-tools): no examples for Vulkan")
+  elseif(NOT WEIR_VULKAN_LOADER)
+    message(STATUS "Vulkan's loader is not installed (libvulkan-dev): no examples for Vulkan")
+  else()
+    weir_vulkan_example(vulkan_stencil stencil.comp)
+    if(PNG_FOUND)
+      weir_vulkan_example(vulkan_scene scene.vert scene.frag scene_store.comp)
+      target_sources(example_vulkan_scene PRIVATE examples/vulkan/scene_draw.c examples/vulkan/scene_world.c)
+      target_link_libraries(example_vulkan_scene PRIVATE PNG::PNG)
+    else()
+      message(STATUS "libpng is not installed (libpng-dev): no example_vulkan_scene")
+    endif()
+  endif()
+endif()
+
 # A backend to start one's own from: C, and nothing of Weir but its one header.
 if(WEIR_BUILD_EXAMPLES)
   weir_glob(weir_template_sources "examples/backend_template/*.c")
