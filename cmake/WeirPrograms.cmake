@@ -52,7 +52,7 @@ if(WEIR_BUILD_EXAMPLES AND TARGET weir AND TARGET weir_backend_vulkan)
   find_program(WEIR_GLSLANG NAMES glslangValidator glslang)
   find_library(WEIR_VULKAN_LOADER NAMES vulkan)
   find_package(PNG QUIET)
-  # weir_vulkan_example(NAME SHADER...): a shader becomes SHADER.inc, words of SPIR-V in braces' place.
+  # weir_vulkan_example(NAME SHADER...): a shader becomes SHADER.inc, the words of its SPIR-V in braces.
   function(weir_vulkan_example name)
     set(folder ${PROJECT_SOURCE_DIR}/examples/vulkan)
     set(made ${CMAKE_BINARY_DIR}/generated/examples/vulkan)

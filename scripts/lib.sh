@@ -15,7 +15,8 @@ BUILD_PACKAGES=(g++ cmake ninja-build pkg-config libxxhash-dev libcmocka-dev lib
 # has, the second compiler that weir.hpp must please, which also checks the use of mutexes, what lays out pictures of topologies, with a
 # font to measure texts by, and what runs the scripts of a page without a browser. libvulkan, mesa-vulkan: the headers and the loader
 # of Vulkan, and a driver that runs on the CPU.
-TEST_PACKAGES=(tmux libze-dev libze1 libvulkan1 mesa-vulkan-drivers ocl-icd-libopencl1 pocl-opencl-icd abigail-tools doxygen groff-base mandoc python3-pip python3-venv clang clang-tidy graphviz
+# glslang, libpng: what compiles the shaders of the examples for Vulkan, and writes the picture of one.
+TEST_PACKAGES=(tmux libze-dev libze1 libvulkan1 mesa-vulkan-drivers glslang-tools libpng-dev ocl-icd-libopencl1 pocl-opencl-icd abigail-tools doxygen groff-base mandoc python3-pip python3-venv clang clang-tidy graphviz
                fonts-dejavu-core nodejs)
 # Whose archives and headers a portable library has in it (WEIR_PORTABLE): their licences go with it.
 PACKED_PACKAGES=(liblz4-dev libzstd-dev libhwloc-dev liburing-dev libssl-dev libxxhash-dev nlohmann-json3-dev libcli11-dev)

@@ -33,7 +33,7 @@ void main() {
   const vec3 surface = mix(mix(texel(low), texel(low + uvec2(1, 0)), part.x),
                            mix(texel(low + uvec2(0, 1)), texel(low + uvec2(1, 1)), part.x), part.y);
   const float sun = max(dot(normalize(normal), normalize(vec3(-0.6, 0.55, 0.35))), 0);
-  const vec3 lit = surface * (vec3(0.26, 0.30, 0.38) + sun * vec3(1.05, 0.95, 0.78));
+  const vec3 lit = surface * (vec3(0.36, 0.40, 0.46) + sun * vec3(1.05, 0.95, 0.78));
   const float haze = 1 - exp(-0.0011 * away * away);
   colour = vec4(mix(lit, vec3(0.70, 0.80, 0.92), haze), 1);
 }

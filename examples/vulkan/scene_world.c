@@ -132,7 +132,7 @@ void make_object(uint32_t object, vertex mesh[COLUMNS * COLUMNS],
 
 /* It stands before the landscape, looks along the valley and a little down: x to the right, y up, z away. */
 void make_camera(float width_to_height, float camera[16]) {
-  const float eye[3] = {6.0F, 2.1F, -2.2F}, down = 0.16F, focus = 1.45F, near = 0.1F, far = 40;
+  const float eye[3] = {6.0F, 2.0F, -0.9F}, down = 0.17F, focus = 1.35F, near = 0.1F, far = 40;
   const float s = sinf(down), c = cosf(down), depth = far / (far - near);
   /* Of a place seen from the eye: right = x, up = c y + s z, away = c z - s y. */
   const float rows[4][3] = {{focus / width_to_height, 0, 0},
