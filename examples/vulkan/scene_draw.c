@@ -6,13 +6,13 @@
 #include "scene_draw.h"
 
 static const uint32_t vertex_shader[] =
-#include "scene.vert.inc"
+#include <scene.vert.inc>
     ;
 static const uint32_t fragment_shader[] =
-#include "scene.frag.inc"
+#include <scene.frag.inc>
     ;
 static const uint32_t store_shader[] =
-#include "scene_store.comp.inc"
+#include <scene_store.comp.inc>
     ;
 
 static const VkFormat colour_format = VK_FORMAT_R8G8B8A8_UNORM, depth_format = VK_FORMAT_D32_SFLOAT;

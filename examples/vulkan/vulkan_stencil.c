@@ -21,7 +21,7 @@
 #include <string.h>
 
 static const uint32_t shader[] =
-#include "stencil.comp.inc"
+#include <stencil.comp.inc>
     ;
 
 typedef struct {
