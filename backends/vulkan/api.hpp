@@ -37,6 +37,7 @@ namespace weir::vulkan {
   X(DeviceWaitIdle)              \
   X(GetDeviceQueue)              \
   X(QueueSubmit)                 \
+  X(QueueWaitIdle)               \
   X(QueueBindSparse)             \
   X(CreateBuffer)                \
   X(DestroyBuffer)               \

@@ -29,11 +29,25 @@ bool family_can(const VkQueueFamilyProperties &family, VkQueueFlags flags) noexc
 
 Device::~Device() {
   if (handle_ == VK_NULL_HANDLE) return;
-  (void)api_.DeviceWaitIdle(handle_);
+  come_to_rest();
   end(&patterns_);
   binds_.reset();
   for (const VkSemaphore each : semaphores_) api_.DestroySemaphore(handle_, each, nullptr);
-  api_.DestroyDevice(handle_, nullptr);
+  if (!adopted_) api_.DestroyDevice(handle_, nullptr);
+}
+
+/// Of the program's device the shared queues only, each under its lock.
+void Device::come_to_rest() noexcept {
+  if (!adopted_) {
+    (void)api_.DeviceWaitIdle(handle_);
+    return;
+  }
+  for (const auto *queues : {&queues_, &copiers_, &others_}) {
+    for (const auto &queue : *queues) {
+      const std::lock_guard hold(*queue);
+      (void)api_.QueueWaitIdle(queue->handle());
+    }
+  }
 }
 
 weir_result Device::gone() const noexcept {
@@ -186,6 +200,10 @@ weir_result Device::start(std::string *why) {
   plan_queues();
   WEIR_BACKEND_TRY(make_device(why));
   make_queues();
+  return finish(why);
+}
+
+weir_result Device::finish(std::string *why) {
   weir_result result = probe_sparse();
   if (result == WEIR_SUCCESS) result = make_patterns();
   capabilities_ = find_capabilities();
@@ -230,7 +248,7 @@ void Device::give_counter(const Counter &counter, bool used) noexcept {
 
 uint64_t Device::find_capabilities() const noexcept {
   const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
-  uint64_t all = WEIR_CAP_STREAM_ANY_THREAD | WEIR_CAP_HOST_CALL;
+  uint64_t all = WEIR_CAP_STREAM_ANY_THREAD | WEIR_CAP_HOST_CALL | WEIR_CAP_NATIVE_MEMORY;
   if (integrated()) all |= WEIR_CAP_INTEGRATED;
   if (options_.batch_copy) all |= WEIR_CAP_BATCH_COPY;
   if (!copiers_.empty()) all |= WEIR_CAP_TRANSFER_STREAM;

@@ -10,6 +10,7 @@
 #include "backends/vulkan/queue.hpp"
 
 #include <weir/backend.h>
+#include <weir/vulkan.h>
 
 #include <atomic>
 #include <memory>
@@ -43,6 +44,12 @@ class Device {
 
   /// Called once, before anything else. On failure *why says in words what failed.
   weir_result start(std::string *why);
+
+  /// Instead of start(): the program's own device, which stays the program's.
+  weir_result adopt(const weir_vulkan_device &told, std::string *why);
+  /// The queue of this handle, if the backend uses it.
+  Queue *queue_of(VkQueue handle) const noexcept;
+  bool adopted() const noexcept { return adopted_; }
 
   VkDevice handle() const noexcept { return handle_; }
   const DeviceApi &api() const noexcept { return api_; }
@@ -117,6 +124,8 @@ class Device {
   void plan_queues();
   weir_result make_device(std::string *why);
   void make_queues();
+  weir_result finish(std::string *why);
+  void come_to_rest() noexcept;
   weir_result make_patterns();
   uint64_t find_capabilities() const noexcept;
   weir_result probe_sparse();
@@ -131,6 +140,7 @@ class Device {
   const uint32_t index_;
   DeviceApi api_;
   VkDevice handle_ = VK_NULL_HANDLE;
+  bool adopted_ = false;
   uint64_t capabilities_ = 0;
   Plan main_, copying_, binding_;
   bool binder_apart_ = false;  ///< no stream uses the binder's queue

@@ -89,7 +89,7 @@ bool Memory::find(uint32_t device, uint64_t address, uint64_t bytes, Spot *spot)
   if (!own && !look(host_, address, bytes, &range, &offset)) return false;
   if (range->blocks.empty()) return false;  // it is being registered
   *spot = {range->blocks[own ? 0 : device].buffer, range->offset + offset, !own,
-           range->kind == Kind::range};
+           range->kind == Kind::range, range->bytes - offset};
   return true;
 }
 

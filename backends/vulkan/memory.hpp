@@ -21,6 +21,7 @@ struct Spot {
   uint64_t offset = 0;
   bool host = false;
   bool sparse = false;  ///< in a reservation, where something need not be mapped
+  uint64_t room = 0;    ///< bytes from here to the end of the range
 };
 
 class Memory {

@@ -32,6 +32,7 @@ void give_text(const std::string &text, char (&field)[size]) {
 
 Platform::~Platform() {
   devices_.clear();
+  // The program's own is not kept here.
   if (instance_ != VK_NULL_HANDLE) api_.DestroyInstance(instance_, nullptr);
 }
 

@@ -21,6 +21,9 @@ class Platform {
   /// Called once, before anything else. On failure *why says in words why there is no device.
   weir_result start(const Options &options, std::string *why);
 
+  /// Instead of start(): the program's own device, told by a struct of weir/vulkan.h.
+  weir_result adopt(const Options &options, const void *native, std::string *why);
+
   const Options &options() const noexcept { return options_; }
   const std::vector<std::unique_ptr<Device>> &devices() const noexcept { return devices_; }
   Device &device(uint32_t index) const noexcept { return *devices_[index]; }

@@ -22,16 +22,27 @@ class Device;
 
 class Queue {
  public:
+  /// The program's own, of a queue that it shares; all NULL otherwise.
+  struct Lock {
+    void (*lock)(void *user) = nullptr;
+    void (*unlock)(void *user) = nullptr;
+    void *user = nullptr;
+  };
+
   Queue(Device &device, uint32_t family, VkQueue handle) noexcept
       : device_(device), family_(family), handle_(handle) {}
+  Queue(Device &device, uint32_t family, VkQueue handle, const Lock &lock) noexcept
+      : device_(device), family_(family), handle_(handle), lock_(lock) {}
   Queue(const Queue &) = delete;
   Queue &operator=(const Queue &) = delete;
 
   uint32_t family() const noexcept { return family_; }
   VkQueue handle() const noexcept { return handle_; }
 
-  void lock() noexcept { submitting_.lock(); }
-  void unlock() noexcept { submitting_.unlock(); }
+  void lock() noexcept { lock_.lock != nullptr ? lock_.lock(lock_.user) : submitting_.lock(); }
+  void unlock() noexcept {
+    lock_.unlock != nullptr ? lock_.unlock(lock_.user) : submitting_.unlock();
+  }
 
   /// Throws bad_alloc; then nothing was put. The batch lives until it is done.
   void put(const Batch *batch);
@@ -68,7 +79,8 @@ class Queue {
   Device &device_;
   const uint32_t family_;
   const VkQueue handle_;
-  std::mutex submitting_;  // the VkQueue and the slips
+  const Lock lock_;
+  std::mutex submitting_;  // the VkQueue and the slips, where there is no lock of the program's
   std::array<Slip, most_at_once> slips_;
   std::mutex outbox_mutex_;
   std::deque<const Batch *> outbox_;

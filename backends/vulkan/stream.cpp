@@ -48,8 +48,8 @@ void Stream::need_open() {
 }
 
 /// Throws bad_alloc with nothing changed.
-void Stream::seal() {
-  if (!open_used()) return;
+void Stream::seal(bool empty_too) {
+  if (!open_used() && !empty_too) return;
   need_open();
   Item &item = items_.emplace_back();
   // Whoever sets it after this has submitted before the batch is: the batch's end comes after that too.
@@ -118,7 +118,12 @@ weir_result Stream::add(const Command *commands, size_t count, bool free_order) 
       open_->commands.push_back(command);
     }
     large = open_->commands.size() >= most_commands || open_bytes_ >= most_bytes;
-    if (large) seal();
+    if (large && !shared_) seal();
+  }
+  if (shared_) {
+    Point end;
+    (void)submit_shared(&end);
+    return WEIR_SUCCESS;
   }
   // It is enqueued; what fails here is tried again by whoever asks for its end.
   if (large) (void)pump(*this);
@@ -153,12 +158,57 @@ weir_result Stream::wait(const Point &point) {
       known->value = std::max(known->value, point.value);
     }
   }
+  if (shared_) {
+    Point end;
+    return submit_shared(&end);
+  }
   if (sealed) (void)pump(*this);
+  return WEIR_SUCCESS;
+}
+
+void Stream::share(const weir_vulkan_queue &native) {
+  native_ = std::make_unique<weir_vulkan_queue>(native);
+  shared_ = true;
+  if (native.semaphore != 0)
+    told_ = Timeline::borrow(
+        device_, reinterpret_cast<VkSemaphore>(static_cast<uintptr_t>(native.semaphore)));
+}
+
+/// The program's last submission came after all of ours: its value tells of everything.
+bool Stream::told_covers_all(Point *point) const noexcept {
+  if (told_ == nullptr) return false;
+  const uint64_t value = __atomic_load_n(native_->value, __ATOMIC_ACQUIRE);
+  const uint64_t ours = ours_at_.load(std::memory_order_acquire);
+  if (ours != 0 && value <= ours) return false;
+  *point = {told_, value};
+  return true;
+}
+
+/// On a queue that the program uses: a batch, an empty one too, whose value tells of all that was submitted before. It is in the queue when
+/// this returns: what the program submits then comes after it. Where it has to wait for work that is not submitted yet, which a host function
+/// elsewhere holds up, the thread waits.
+weir_result Stream::submit_shared(Point *point) {
+  ours_at_.store(UINT64_MAX, std::memory_order_release);
+  {
+    const std::lock_guard hold(mutex_);
+    seal(true);
+    *point = {timeline_, last_value_};
+  }
+  WEIR_BACKEND_TRY(pump(*this));
+  while (timeline_->submitted() < point->value) {
+    const weir_result result = timeline_->wait(point->value, 1'000'000);
+    if (result != WEIR_ERROR_TIMEOUT && result != WEIR_SUCCESS) return result;
+    if (stalled() || queue_.stuck()) WEIR_BACKEND_TRY(pump(*this));
+  }
+  const uint64_t told = told_ != nullptr ? __atomic_load_n(native_->value, __ATOMIC_ACQUIRE) : 0;
+  // 0 means that nothing of ours is there.
+  ours_at_.store(told != 0 ? told : UINT64_MAX, std::memory_order_release);
   return WEIR_SUCCESS;
 }
 
 weir_result Stream::record(Point *point) {
   if (device_.lost()) return device_.gone();
+  if (shared_) return told_covers_all(point) ? WEIR_SUCCESS : submit_shared(point);
   bool waiting = false;
   {
     const std::lock_guard hold(mutex_);
@@ -172,29 +222,28 @@ weir_result Stream::record(Point *point) {
 weir_result Stream::query() {
   Point end;
   WEIR_BACKEND_TRY(record(&end));
-  return timeline_->poll(end.value);
+  return end.timeline->poll(end.value);
 }
 
 weir_result Stream::synchronize() {
   Point end;
   WEIR_BACKEND_TRY(record(&end));
-  return timeline_->wait(end.value, UINT64_MAX);
+  return end.timeline->wait(end.value, UINT64_MAX);
 }
 
-weir_result Stream::expose(const NativeQueue **native) {
+weir_result Stream::expose(const weir_vulkan_queue **native) {
   Point end;
   WEIR_BACKEND_TRY(record(&end));
   const std::lock_guard hold(mutex_);
   if (native_ == nullptr) {
-    native_ = std::make_unique<NativeQueue>();
-    native_->struct_size = sizeof *native_;
-    native_->family = queue_.family();
-    native_->device = device_.handle();
-    native_->queue = queue_.handle();
-    native_->semaphore = timeline_->semaphore();
-    native_->lock = lock_queue;
-    native_->unlock = unlock_queue;
-    native_->user = this;
+    weir_vulkan_queue made = WEIR_VULKAN_QUEUE_INIT;
+    made.family = queue_.family();
+    made.queue = queue_.handle();
+    made.semaphore = reinterpret_cast<uintptr_t>(timeline_->semaphore());
+    made.lock = lock_queue;
+    made.unlock = unlock_queue;
+    made.user = this;
+    native_ = std::make_unique<weir_vulkan_queue>(made);
   }
   *native = native_.get();
   return WEIR_SUCCESS;

@@ -12,10 +12,10 @@
 #pragma once
 
 #include "backends/vulkan/batch.hpp"
-#include "backends/vulkan/native.hpp"
 #include "backends/vulkan/queue.hpp"
 
 #include <weir/backend.h>
+#include <weir/vulkan.h>
 
 #include <atomic>
 #include <condition_variable>
@@ -53,12 +53,14 @@ class Stream : public std::enable_shared_from_this<Stream> {
   weir_result query();
   weir_result synchronize();
   /// For the program's own use: what it submits from now on comes after what is here.
-  weir_result expose(const NativeQueue **native);
+  weir_result expose(const weir_vulkan_queue **native);
   /// The program gives the queue's lock back, and has submitted something maybe: the stream's next end is the end of that too.
   void program_unlocks() noexcept {
     program_submitted_.store(true, std::memory_order_release);
     queue_.unlock();
   }
+  /// The queue is the program's too: what is enqueued is submitted at once, since what the program submits comes after it. Before any use.
+  void share(const weir_vulkan_queue &native);
 
   /// Hands over all batches whose turn has come. Called by whoever made the first of them ready.
   weir_result release() noexcept;
@@ -99,7 +101,9 @@ class Stream : public std::enable_shared_from_this<Stream> {
            (open_ && !(open_->commands.empty() && open_->waits.empty()));
   }
   void need_open();
-  void seal();
+  void seal(bool empty_too = false);
+  weir_result submit_shared(Point *point);
+  bool told_covers_all(Point *point) const noexcept;
   weir_result add_call(const Call &call);
   bool meets(const Touched &range) const noexcept;
   bool in_the_way(const Command &command, bool *crowded) const noexcept;
@@ -127,7 +131,12 @@ class Stream : public std::enable_shared_from_this<Stream> {
   VkCommandPool pool_ = VK_NULL_HANDLE;
   uint64_t last_value_;
   size_t calls_ = 0;  ///< host functions that are not over
-  std::unique_ptr<NativeQueue> native_;
+  std::unique_ptr<weir_vulkan_queue> native_;
+  bool shared_ = false;  ///< the program submits to the queue as well
+  std::shared_ptr<Timeline>
+      told_;  ///< the semaphore that the program's submissions signal, if it tells
+  /// What the program had told when our last batch was submitted; UINT64_MAX while one is under way, 0 without any.
+  std::atomic<uint64_t> ours_at_{0};
   std::atomic<bool> stalled_{false};
   std::atomic<bool> program_submitted_{false};  ///< since the last batch was sealed
 

@@ -143,6 +143,11 @@ weir_result Stream::encode(Batch *batch) {
 
 weir_result Stream::host_call(weir_host_function function, void *user) {
   if (function == nullptr) return refuse(WEIR_ERROR_INVALID_ARGUMENT, "the host function is NULL");
+  if (shared_) {
+    return refuse(WEIR_ERROR_NOT_SUPPORTED,
+                  "the queue is the program's too: a host function would not hold up what the "
+                  "program submits itself");
+  }
   Call call;
   call.function = function;
   call.user = user;

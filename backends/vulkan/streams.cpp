@@ -60,24 +60,42 @@ weir_result Streams::wrap(uint32_t device, void *native, weir_be_stream *stream)
   if (native == nullptr) {
     return refuse(WEIR_ERROR_INVALID_ARGUMENT, "the queue is NULL: Vulkan has no default stream");
   }
-  NativeQueue told;
-  const auto *given = static_cast<const NativeQueue *>(native);
-  if (given->struct_size < sizeof told) {
-    return refuse(WEIR_ERROR_INVALID_ARGUMENT, "struct_size=%u of the queue, %zu needed",
-                  given->struct_size, sizeof told);
+  weir_vulkan_queue told = WEIR_VULKAN_QUEUE_INIT;
+  const auto *given = static_cast<const weir_vulkan_queue *>(native);
+  if (given->struct_size < sizeof told || given->kind != WEIR_VULKAN_QUEUE) {
+    return refuse(WEIR_ERROR_INVALID_ARGUMENT,
+                  "it is no weir_vulkan_queue: struct_size=%u where %zu is needed, kind=%u",
+                  given->struct_size, sizeof told, given->kind);
   }
   told = *given;
-  const std::lock_guard hold(mutex_);
-  std::shared_ptr<Stream> known;
-  handles_.each([&](Handle &handle) {
-    if (handle.stream->timeline()->semaphore() == told.semaphore) known = handle.stream;
-  });
-  if (known == nullptr || known->device().index() != device) {
-    return refuse(
-        WEIR_ERROR_INVALID_ARGUMENT,
-        "the queue is none of device %u's: only queues of its own VkDevice can be wrapped", device);
+  Device &home = platform_.device(device);
+  {
+    const std::lock_guard hold(mutex_);
+    std::shared_ptr<Stream> known;
+    handles_.each([&](Handle &handle) {
+      const auto semaphore = reinterpret_cast<uintptr_t>(handle.stream->timeline()->semaphore());
+      if (semaphore == told.semaphore && &handle.stream->device() == &home) known = handle.stream;
+    });
+    if (known != nullptr) {
+      *stream = handle_of(handles_.add({known, false}));
+      return WEIR_SUCCESS;
+    }
   }
-  *stream = handle_of(handles_.add({known, false}));
+  Queue *queue = home.adopted() ? home.queue_of(static_cast<VkQueue>(told.queue)) : nullptr;
+  if (queue == nullptr || queue->family() != told.family) {
+    return refuse(WEIR_ERROR_INVALID_ARGUMENT,
+                  "queue %p of family %u is none of device %u's: queues can be wrapped that the "
+                  "context was made with",
+                  told.queue, told.family, device);
+  }
+  if ((told.semaphore != 0) != (told.value != nullptr))
+    return refuse(WEIR_ERROR_INVALID_ARGUMENT, "semaphore and value are given both, or none");
+  std::shared_ptr<Timeline> timeline;
+  WEIR_BACKEND_TRY(Timeline::make(home, &timeline));
+  Handle made{std::make_shared<Stream>(home, *queue, timeline), true};
+  made.stream->share(told);
+  const std::lock_guard hold(mutex_);
+  *stream = handle_of(handles_.add(std::move(made)));
   return WEIR_SUCCESS;
 }
 

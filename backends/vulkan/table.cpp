@@ -10,7 +10,9 @@
 
 #include <weir/backend.h>
 
+#include <cstddef>
 #include <cstdio>
+#include <cstring>
 #include <exception>
 #include <memory>
 #include <string>
@@ -48,7 +50,12 @@ weir_result start_state(const weir_be_start &desc, std::unique_ptr<weir_be_state
   auto state = std::make_unique<weir_be_state>();
   state->log = desc.log;
   state->log_user = desc.log_user;
-  WEIR_BACKEND_TRY(state->platform.start(options, why));
+  const bool told = desc.struct_size >= offsetof(weir_be_start, native) + sizeof desc.native;
+  if (told && desc.native != nullptr) {
+    WEIR_BACKEND_TRY(state->platform.adopt(options, desc.native, why));
+  } else {
+    WEIR_BACKEND_TRY(state->platform.start(options, why));
+  }
   state->running = std::make_unique<Running>(state->platform);
   for (const std::string &remark : state->platform.remarks()) {
     if (state->log == nullptr) break;
@@ -195,6 +202,33 @@ weir_result granule_import(weir_be_state *state, uint32_t device, int32_t fd, ui
   });
 }
 
+weir_result native_memory(weir_be_state *state, uint32_t device, uint64_t address, uint32_t kind,
+                          void *out) noexcept {
+  return enter(state, "native_memory", [&](Running &running) -> weir_result {
+    WEIR_BACKEND_TRY(state->platform.check_device(device));
+    uint32_t size = 0;
+    if (out != nullptr) std::memcpy(&size, out, sizeof size);
+    if (kind != WEIR_VULKAN_BUFFER || size < sizeof(weir_vulkan_buffer)) {
+      return refuse(WEIR_ERROR_INVALID_ARGUMENT,
+                    "kind=%u with struct_size=%u; kind %d is of %zu bytes", kind, size,
+                    WEIR_VULKAN_BUFFER, sizeof(weir_vulkan_buffer));
+    }
+    Spot spot;
+    const bool known = running.memory.find(device, address, 1, &spot) && !spot.host &&
+                       (!spot.sparse || running.space.maps(device, address, 1));
+    if (!known)
+      return refuse(WEIR_ERROR_INVALID_ARGUMENT, "device %u has no memory at %#llx", device,
+                    number(address));
+    weir_vulkan_buffer told = WEIR_VULKAN_BUFFER_INIT;
+    told.buffer = reinterpret_cast<uintptr_t>(spot.buffer);
+    told.offset = spot.offset;
+    told.bytes = spot.room;
+    told.device = state->platform.device(device).handle();
+    common::give(told, static_cast<weir_vulkan_buffer *>(out));
+    return WEIR_SUCCESS;
+  });
+}
+
 weir_result plain_allocate(weir_be_state *state, uint32_t device, uint64_t bytes,
                            uint64_t alignment, uint64_t *address) noexcept {
   return enter(state, "plain_allocate", [&](Running &running) {
@@ -249,9 +283,9 @@ weir_result stream_destroy(weir_be_state *state, weir_be_stream stream) noexcept
 
 weir_result stream_native(weir_be_state *state, weir_be_stream stream, void **native) noexcept {
   return enter_stream(state, stream, "stream_native", [&](Running &, Stream &found) -> weir_result {
-    const NativeQueue *queue = nullptr;
+    const weir_vulkan_queue *queue = nullptr;
     WEIR_BACKEND_TRY(found.expose(&queue));
-    *native = const_cast<NativeQueue *>(queue);
+    *native = const_cast<weir_vulkan_queue *>(queue);
     return WEIR_SUCCESS;
   });
 }
@@ -348,6 +382,7 @@ weir_backend_table make_table() noexcept {
   t.unmap_run = unmap_run;
   t.granule_export = granule_export;
   t.granule_import = granule_import;
+  t.native_memory = native_memory;
   t.plain_allocate = plain_allocate;
   t.plain_free = plain_free;
   t.host_allocate = host_allocate;

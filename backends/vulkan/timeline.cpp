@@ -18,7 +18,7 @@ constexpr uint64_t slice_ns = 20'000'000;
 }  // namespace
 
 Timeline::~Timeline() {
-  if (semaphore_ == VK_NULL_HANDLE) return;
+  if (semaphore_ == VK_NULL_HANDLE || borrowed_) return;
   const uint64_t last = submitted();
   device_.give_counter({semaphore_, last}, !seen(last) && poll(last) != WEIR_SUCCESS);
 }
@@ -32,6 +32,14 @@ weir_result Timeline::make(Device &device, std::shared_ptr<Timeline> *made) {
   timeline->submitted_.store(counter.value);
   *made = std::move(timeline);
   return WEIR_SUCCESS;
+}
+
+std::shared_ptr<Timeline> Timeline::borrow(Device &device, VkSemaphore semaphore) {
+  auto timeline = std::make_shared<Timeline>(device);
+  timeline->semaphore_ = semaphore;
+  timeline->borrowed_ = true;
+  timeline->submitted_.store(UINT64_MAX);
+  return timeline;
 }
 
 bool Timeline::await(uint64_t value, const std::shared_ptr<Stream> &stream) {

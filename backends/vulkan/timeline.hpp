@@ -35,6 +35,8 @@ class Timeline {
   Timeline &operator=(const Timeline &) = delete;
 
   static weir_result make(Device &device, std::shared_ptr<Timeline> *made);
+  /// The program's own, which it signals: each value that it tells is submitted.
+  static std::shared_ptr<Timeline> borrow(Device &device, VkSemaphore semaphore);
 
   Device &device() const noexcept { return device_; }
   VkSemaphore semaphore() const noexcept { return semaphore_; }
@@ -61,6 +63,7 @@ class Timeline {
 
   Device &device_;
   VkSemaphore semaphore_ = VK_NULL_HANDLE;
+  bool borrowed_ = false;
   std::atomic<uint64_t> completed_{0}, submitted_{0};
   std::mutex mutex_;  // the waiters, and raising submitted_
   Waiters waiters_;
