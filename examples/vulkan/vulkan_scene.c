@@ -8,7 +8,7 @@
  *
  * Then the same is drawn with a budget in which everything fits, and the pictures must be equal in every bit.
  *
- *   example_vulkan_scene [--png FILE] [--device WISH] [--cache weir|everything|nothing]
+ *   example_vulkan_scene [--png FILE] [--cache weir|everything|nothing]
  *
  * What happens without a cache: "everything" leases the whole scene, which Weir refuses as over the budget; "nothing" leases memory
  * without what was loaded (WEIR_DISCARD_WRITE), and the picture is wrong. Both end with exit code 1.
@@ -220,7 +220,7 @@ static int write_png(const char *path, const uint32_t *picture) {
 }
 
 typedef struct {
-  const char *png, *device;
+  const char *png;
   cache_kind cache;
 } options;
 
@@ -235,8 +235,6 @@ static int parse(int count, char **words, options *opts) {
     while (kind < 3 && strcmp(words[i + 1], kinds[kind]) != 0) kind++;
     if (strcmp(words[i], "--png") == 0) {
       opts->png = words[i + 1];
-    } else if (strcmp(words[i], "--device") == 0) {
-      opts->device = words[i + 1];
     } else if (strcmp(words[i], "--cache") == 0 && kind < 3) {
       opts->cache = (cache_kind)kind;
     } else {
@@ -248,17 +246,19 @@ static int parse(int count, char **words, options *opts) {
 }
 
 int main(int count, char **words) {
-  options opts = {NULL, "vulkan", CACHE_WEIR};
+  options opts = {NULL, CACHE_WEIR};
   if (!parse(count, words, &opts)) return 1;
   static uint32_t drawn[WIDTH * HEIGHT], expected[WIDTH * HEIGHT];
   static scene s;
   weir_pool_device device = WEIR_POOL_DEVICE_INIT;
   weir_pool_stats stats = WEIR_POOL_STATS_INIT, all_stats = WEIR_POOL_STATS_INIT;
-  weir_context context = start_context(opts.device, &device.device);
-  MUST(weir_stream_create(context, device.device, 0, &s.stream));
-  launcher launches = launcher_start(s.stream);
+  static engine own;
+  static launcher launches;
+  engine_start(&own);
+  weir_context context = engine_context(&own, &device.device);
+  launcher_start(&launches, &own, context, device.device);
   renderer drawing = renderer_start(&launches);
-  s.launcher = &launches, s.renderer = &drawing, s.cache = opts.cache;
+  s.launcher = &launches, s.stream = launches.stream, s.renderer = &drawing, s.cache = opts.cache;
   make_camera((float)WIDTH / HEIGHT, s.camera);
 
   weir_result result = render(context, device, scene_bytes / 4, &s, drawn, &stats);
@@ -280,7 +280,7 @@ int main(int count, char **words) {
 
   renderer_finish(&drawing);
   launcher_finish(&launches);
-  MUST(weir_stream_close(s.stream));
   MUST(weir_context_destroy(context));
+  engine_finish(&own);
   return right ? 0 : 1;
 }

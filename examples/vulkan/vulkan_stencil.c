@@ -10,9 +10,9 @@
  *
  * The result must be equal bit for bit to what the CPU computes (which takes compiling this file with -ffp-contract=off).
  *
- *   example_vulkan_stencil [--size N] [--planes P] [--steps T] [--device WISH] [--budget MIB]
+ *   example_vulkan_stencil [--size N] [--planes P] [--steps T] [--budget MIB]
  *
- * WISH is as of weir_device_find; "vulkan" if it is not given. MIB is a quarter of the grids unless it is given.
+ * MIB is a quarter of the grids unless it is given.
  */
 #include "launch.h"
 
@@ -26,13 +26,13 @@ static const uint32_t shader[] =
 
 typedef struct {
   uint64_t size, planes, steps, budget;
-  const char *device;
 } options;
 
 typedef struct {
   weir_context context;
   weir_pool pool;
-  weir_stream stream;
+  weir_stream stream; /* the launcher's */
+  engine engine;
   launcher launcher;
   program relax;
   uint64_t slabs, slab_bytes, plane_bytes;
@@ -124,41 +124,40 @@ static void fill_plane(uint64_t n, uint64_t z, float *plane) {
   }
 }
 
-static solver start(const options *opts) {
-  solver solve = {0};
-  solve.slabs = opts->size / opts->planes;
-  solve.plane_bytes = opts->size * opts->size * sizeof(float);
-  solve.slab_bytes = opts->planes * solve.plane_bytes;
-  const uint64_t grids = 2 * solve.slabs * solve.slab_bytes;
+static void start(solver *solve, const options *opts) {
+  solve->slabs = opts->size / opts->planes;
+  solve->plane_bytes = opts->size * opts->size * sizeof(float);
+  solve->slab_bytes = opts->planes * solve->plane_bytes;
+  const uint64_t grids = 2 * solve->slabs * solve->slab_bytes;
 
   weir_pool_device device = WEIR_POOL_DEVICE_INIT;
-  solve.context = start_context(opts->device, &device.device);
-  MUST(weir_stream_create(solve.context, device.device, 0, &solve.stream));
-  solve.launcher = launcher_start(solve.stream);
-  solve.relax = compute_program(solve.launcher.device, shader, sizeof shader,
-                                sizeof(slab_constants), VK_NULL_HANDLE);
+  engine_start(&solve->engine);
+  solve->context = engine_context(&solve->engine, &device.device);
+  launcher_start(&solve->launcher, &solve->engine, solve->context, device.device);
+  solve->stream = solve->launcher.stream;
+  solve->relax = compute_program(solve->launcher.device, shader, sizeof shader,
+                                 sizeof(slab_constants), VK_NULL_HANDLE);
 
   device.budget = opts->budget != 0 ? opts->budget << 20 : grids / 4;
   weir_pool_desc pool_desc = WEIR_POOL_DESC_INIT;
   pool_desc.devices = &device;
   pool_desc.device_count = 1;
-  pool_desc.page_size = small_page(solve.context, device.device);
+  pool_desc.page_size = small_page(solve->context, device.device);
   pool_desc.host_budget = grids + grids / 4;
-  MUST(weir_pool_create(solve.context, &pool_desc, &solve.pool));
+  MUST(weir_pool_create(solve->context, &pool_desc, &solve->pool));
 
   weir_buffer_desc buffer_desc = WEIR_BUFFER_DESC_INIT;
-  buffer_desc.size = solve.slab_bytes;
-  float *slab = memory(1, solve.slab_bytes);
-  for (int g = 0; g < 2; g++) solve.grids[g] = memory(solve.slabs, sizeof(weir_buffer));
-  for (uint64_t s = 0; s < solve.slabs; s++) {
+  buffer_desc.size = solve->slab_bytes;
+  float *slab = memory(1, solve->slab_bytes);
+  for (int g = 0; g < 2; g++) solve->grids[g] = memory(solve->slabs, sizeof(weir_buffer));
+  for (uint64_t s = 0; s < solve->slabs; s++) {
     for (int g = 0; g < 2; g++)
-      MUST(weir_buffer_create(solve.pool, &buffer_desc, &solve.grids[g][s]));
+      MUST(weir_buffer_create(solve->pool, &buffer_desc, &solve->grids[g][s]));
     for (uint64_t z = 0; z < opts->planes; z++)
       fill_plane(opts->size, s * opts->planes + z, slab + z * opts->size * opts->size);
-    MUST(weir_buffer_write(solve.pool, solve.grids[0][s], 0, solve.slab_bytes, slab));
+    MUST(weir_buffer_write(solve->pool, solve->grids[0][s], 0, solve->slab_bytes, slab));
   }
   free(slab);
-  return solve;
 }
 
 static void finish(solver *solve) {
@@ -168,10 +167,10 @@ static void finish(solver *solve) {
     free(solve->grids[g]);
   }
   program_destroy(solve->launcher.device, &solve->relax);
-  launcher_finish(&solve->launcher);
   MUST(weir_pool_destroy(solve->pool));
-  MUST(weir_stream_close(solve->stream));
+  launcher_finish(&solve->launcher);
   MUST(weir_context_destroy(solve->context));
+  engine_finish(&solve->engine);
 }
 
 /* ---- the check ---- */
@@ -235,10 +234,6 @@ static int parse(int count, char **words, options *opts) {
                        : strcmp(words[i], "--budget") == 0 ? &opts->budget
                                                            : NULL;
     char *end = words[i + 1];
-    if (strcmp(words[i], "--device") == 0) {
-      opts->device = words[i + 1];
-      continue;
-    }
     if (number != NULL) *number = strtoull(words[i + 1], &end, 10);
     if (number == NULL || end == words[i + 1] || *end != '\0' || words[i + 1][0] == '-') {
       fprintf(stderr, "%s %s: unknown, or not a number\n", words[i], words[i + 1]);
@@ -260,9 +255,10 @@ static int parse(int count, char **words, options *opts) {
 }
 
 int main(int count, char **words) {
-  options opts = {128, 4, 6, 0, "vulkan"};
+  options opts = {128, 4, 6, 0};
   if (!parse(count, words, &opts)) return 1;
-  solver solve = start(&opts);
+  static solver solve;
+  start(&solve, &opts);
   compute(&solve, &opts);
   const uint64_t wrong = compare(&solve, &opts);
   const int moved = report(&solve, &opts, wrong);
