@@ -111,7 +111,8 @@ weir_result Platform::command_failed(uint32_t device, cl_int status) const noexc
 weir_result Platform::call_failed(uint32_t device, cl_int code, const char *asked) const noexcept {
   bool gone = means_loss(code);
   if (code == CL_OUT_OF_RESOURCES)
-    gone = api_.clEnqueueMarkerWithWaitList(probes_[device], 0, nullptr, nullptr) != CL_SUCCESS;
+    gone = api_.clEnqueueMarkerWithWaitList(probes_[device], 0, nullptr, nullptr) != CL_SUCCESS ||
+           api_.clFlush(probes_[device]) != CL_SUCCESS;
   if (gone) lost_[device].store(true, std::memory_order_release);
   const weir_result result = gone ? WEIR_ERROR_DEVICE_LOST : result_of(code);
   return runtime_refusal(result, code, "%s, device %u", asked, device);

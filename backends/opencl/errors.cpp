@@ -78,7 +78,8 @@ weir_result memory_result_of(cl_int code) noexcept {
 bool means_loss(cl_int code) noexcept {
   // Queues, contexts and devices are asked about only while they live.
   return code == CL_DEVICE_NOT_AVAILABLE || code == CL_INVALID_COMMAND_QUEUE ||
-         code == CL_INVALID_CONTEXT || code == CL_INVALID_DEVICE || code == illegal_access_nv;
+         code == CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST || code == CL_INVALID_CONTEXT ||
+         code == CL_INVALID_DEVICE || code == illegal_access_nv;
 }
 
 const char *name_of(int64_t code) noexcept {

@@ -6,9 +6,14 @@
 
 #include "backends/common/signals.hpp"
 
+#include <chrono>
+#include <thread>
 #include <utility>
 
 namespace weir::opencl {
+
+/// How often a look that fails is made, 20 ms apart.
+constexpr int most_tries = 50;
 
 HostCalls::HostCalls(const Platform &platform, uint32_t device)
     : platform_(platform), device_(device) {
@@ -57,10 +62,16 @@ void HostCalls::serve() noexcept {
 }
 
 void HostCalls::run(const Call &call) noexcept {
-  weir_result turn = finish(platform_, device_, call.reached.handle(), UINT64_MAX);
+  weir_result turn = WEIR_NOT_READY;
   // A look that failed for another reason than the device's end is made again: the queue waits for this thread.
-  if (turn != WEIR_SUCCESS && turn != WEIR_ERROR_DEVICE_LOST)
+  for (int tries = 0; tries < most_tries; ++tries) {
     turn = finish(platform_, device_, call.reached.handle(), UINT64_MAX);
+    if (turn == WEIR_SUCCESS || turn == WEIR_ERROR_DEVICE_LOST) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  // A driver that can't tell any more when its work ends is of no use: what follows must not run as if the function had.
+  if (turn != WEIR_SUCCESS && turn != WEIR_ERROR_DEVICE_LOST)
+    turn = platform_.command_failed(device_, CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST);
   if (turn == WEIR_SUCCESS && !platform_.lost(device_)) call.function(call.user);
   twice([&] { return platform_.api().clSetUserEventStatus(call.over.handle(), CL_COMPLETE); });
 }

@@ -87,7 +87,11 @@ weir_result Memory::allocate_aligned(uint64_t alignment, Range *range, Charge *c
     cl_int code = CL_SUCCESS;
     void *made = allocate(range->device, range->kind, range->held, &code);
     if (made == nullptr) {
-      if (plain && means_loss(code)) return platform_.call_failed(range->device, code, what);
+      // A fault that nobody has noticed yet looks like a shortage.
+      if (plain && (means_loss(code) || code == CL_OUT_OF_RESOURCES)) {
+        const weir_result told = platform_.call_failed(range->device, code, what);
+        if (told == WEIR_ERROR_DEVICE_LOST) return told;
+      }
       weir_result result = memory_result_of(code);
       if (!plain && result == WEIR_ERROR_DEVICE_OOM) result = WEIR_ERROR_OUT_OF_HOST_MEMORY;
       return runtime_refusal(result, code, "%llu bytes of %s", number(range->held), what);

@@ -97,6 +97,9 @@ weir_result Streams::wrap(uint32_t device, void *native, weir_be_stream *stream)
   const auto queue = static_cast<cl_command_queue>(native);
   WEIR_BACKEND_TRY(check_wrapped(device, queue));
   const cl_int code = platform_.api().clRetainCommandQueue(queue);
+  // It may have ended since it was looked at: that is the caller's fault, and no sign of the device's end.
+  if (code == CL_INVALID_COMMAND_QUEUE)
+    return runtime_refusal(WEIR_ERROR_INVALID_ARGUMENT, code, "clRetainCommandQueue");
   if (code != CL_SUCCESS) return platform_.call_failed(device, code, "clRetainCommandQueue");
   try {
     return add(device, queue, false, stream);
