@@ -206,7 +206,9 @@ static void make_tiles(product *p) {
   weir_pool_desc pool_desc = WEIR_POOL_DESC_INIT;
   pool_desc.devices = &device;
   pool_desc.device_count = 1;
-  pool_desc.host_budget = all + all / 4;
+  /* In host memory each tile has pages of its own. */
+  const uint64_t pages = MATRICES * p->across * p->across * ((tile_bytes + PAGE - 1) / PAGE);
+  pool_desc.host_budget = pages * PAGE + all / 4;
   pool_desc.page_size = pool_desc.large_page_size = PAGE;
   MUST(weir_pool_create(p->context, &pool_desc, &p->pool));
 

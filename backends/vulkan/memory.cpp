@@ -21,7 +21,7 @@ namespace {
 constexpr uint64_t largest_alignment = uint64_t{2} << 20U;
 
 /// So many times a driver is asked for addresses that are nobody else's.
-constexpr size_t most_tries = 64;
+constexpr size_t most_alignments = 64;
 
 weir_result no_place(uint32_t device) noexcept {
   return refuse(WEIR_ERROR_BACKEND,
@@ -138,9 +138,9 @@ weir_result Memory::allocate_plain(uint32_t device, uint64_t bytes, uint64_t ali
   Charge charge(home, bytes);
   WEIR_BACKEND_TRY(charge.result());
   std::vector<Ranges::node_type> aside;
-  aside.reserve(most_tries);
+  aside.reserve(most_alignments);
   weir_result result = WEIR_NOT_READY;
-  while (result == WEIR_NOT_READY && aside.size() < most_tries) {
+  while (result == WEIR_NOT_READY && aside.size() < most_alignments) {
     Ranges::node_type node;
     result = add_plain(home, bytes, alignment, &node, address);
     if (result == WEIR_NOT_READY) aside.push_back(std::move(node));

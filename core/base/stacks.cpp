@@ -49,14 +49,14 @@ std::string own_path(const char *otherwise) {
              : otherwise;
 }
 
-struct Wanted {
+struct WantedModule {
   uintptr_t begin;  ///< of the file's first mapped byte
   std::string *build_id;
 };
 
 /// One file that is loaded.
 int look_for(dl_phdr_info *file, size_t /*size*/, void *data) {
-  auto &wanted = *static_cast<Wanted *>(data);
+  auto &wanted = *static_cast<WantedModule *>(data);
   bool is_it = false;
   for (ElfW(Half) i = 0; i < file->dlpi_phnum; ++i) {
     const ElfW(Phdr) &part = file->dlpi_phdr[i];
@@ -78,7 +78,7 @@ int look_for(dl_phdr_info *file, size_t /*size*/, void *data) {
 
 std::string build_id_at(uintptr_t begin) {
   std::string build_id;
-  Wanted wanted{begin, &build_id};
+  WantedModule wanted{begin, &build_id};
   (void)dl_iterate_phdr(look_for, &wanted);
   return build_id;
 }
