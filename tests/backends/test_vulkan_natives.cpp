@@ -256,6 +256,11 @@ void both_use_one_queue(void **) {
     assert_int_equal(t.fence_destroy(state, filled), WEIR_SUCCESS);
     assert_int_equal(t.fence_destroy(state, copied), WEIR_SUCCESS);
   }
+  // The last fill is the program's, and uses what is freed below.
+  weir_be_fence last = 0;
+  assert_int_equal(t.fence_record(state, stream, &last), WEIR_SUCCESS);
+  assert_int_equal(t.fence_wait(state, last, UINT64_MAX), WEIR_SUCCESS);
+  assert_int_equal(t.fence_destroy(state, last), WEIR_SUCCESS);
   assert_int_equal(t.stream_host_call(
                        state, stream, [](void *) {}, nullptr),
                    WEIR_ERROR_NOT_SUPPORTED);
