@@ -119,7 +119,7 @@ foreach(source IN LISTS sources)
       target_include_directories(${name} SYSTEM PRIVATE ${WEIR_OPENCL_HEADERS})
       # What the system's driver keeps until the process ends is no leak of ours.
       set_tests_properties(${name} PROPERTIES ENVIRONMENT
-        "${weir_test_environment};LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/drivers/opencl_shim/leaks.txt:print_suppressions=0")
+        "${weir_test_environment};${weir_environment_opencl};LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/drivers/opencl_shim/leaks.txt:print_suppressions=0")
     endif()
   endif()
 endforeach()

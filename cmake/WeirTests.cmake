@@ -32,6 +32,10 @@ set(weir_test_environment
   "XDG_RUNTIME_DIR=${CMAKE_BINARY_DIR}/run")  # where what they run can be looked at, and not among the user's own
 file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/run)
 file(CHMOD ${CMAKE_BINARY_DIR}/run PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE)
+# Drivers of the machine that run on the CPU are devices of a context by default. A test that is not about them sees none: what it counts
+# is the same everywhere, and no sanitizer looks into them. Those that are about them name their driver again.
+list(APPEND weir_test_environment VK_DRIVER_FILES=/nonexistent VK_ICD_FILENAMES=/nonexistent OCL_ICD_VENDORS=/nonexistent)
+set(weir_environment_opencl OCL_ICD_VENDORS=/etc/OpenCL/vendors)
 # Recorded data beside the checkout. Tests that need it say that they skip where it is missing.
 cmake_path(GET PROJECT_SOURCE_DIR PARENT_PATH weir_parent)
 if(IS_DIRECTORY ${weir_parent}/shared)

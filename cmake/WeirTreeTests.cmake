@@ -111,6 +111,7 @@ endif()
 if(TARGET example_opencl_matmul AND NOT WEIR_SANITIZE)
   weir_register_test(example_opencl_matmul tree example_opencl_matmul)
   weir_register_test(example_opencl_matmul_small tree example_opencl_matmul --size 400 --tile 100)
+  set_tests_properties(example_opencl_matmul example_opencl_matmul_small PROPERTIES ENVIRONMENT "${weir_test_environment};${weir_environment_opencl}")
 endif()
 
 if(TARGET example_suballocator)
@@ -244,8 +245,9 @@ if(TARGET weir_conformance)
   elseif(NOT WEIR_SANITIZE)
     weir_conformance_run(conformance_opencl_svm weir_backend_opencl "usm=0")
     weir_conformance_run(conformance_opencl_usm weir_backend_opencl "usm=1")
+    set_tests_properties(conformance_opencl_svm PROPERTIES ENVIRONMENT "${weir_test_environment};${weir_environment_opencl}")
     set_tests_properties(conformance_opencl_usm PROPERTIES ENVIRONMENT
-      "${weir_test_environment};WEIR_OPENCL_LIBRARY=${weir_drivers}/libweir_opencl_shim.so;WEIR_OPENCL_SHIM=usm=1")
+      "${weir_test_environment};${weir_environment_opencl};WEIR_OPENCL_LIBRARY=${weir_drivers}/libweir_opencl_shim.so;WEIR_OPENCL_SHIM=usm=1")
     weir_outer(conformance_opencl_usm)
   endif()
   # A driver in which a process is stuck for good costs one requirement: the suite ends, and says where.
