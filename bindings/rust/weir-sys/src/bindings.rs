@@ -31,6 +31,12 @@ pub const WEIR_WHOLE: u64 = u64::MAX;
 pub const WEIR_UNLIMITED: u64 = u64::MAX;
 pub const WEIR_NONE: u64 = u64::MAX - 1;
 pub const WEIR_INFINITE: u64 = u64::MAX;
+pub const WEIR_VULKAN_BUFFER_DEVICE_ADDRESS: u64 = 1;
+pub const WEIR_VULKAN_TIMELINE_SEMAPHORE: u64 = 2;
+pub const WEIR_VULKAN_SPARSE: u64 = 4;
+pub const WEIR_VULKAN_SPARSE_ALIASED: u64 = 8;
+pub const WEIR_VULKAN_EXTERNAL_MEMORY_HOST: u64 = 16;
+pub const WEIR_VULKAN_EXTERNAL_MEMORY_FD: u64 = 32;
 
 pub const WEIR_VERSION_MAJOR: u32 = 1;
 pub const WEIR_VERSION_MINOR: u32 = 0;
@@ -405,7 +411,7 @@ pub struct weir_context_desc {
 that every user may write to, or that lies in such a folder, is refused.*/
     pub backend_paths: *const *const ::core::ffi::c_char,
     /**Options for backends, "backend.key=value" joined by ';', e.g. "host.devices=2;host.memory=1G", and of the context
-itself, "topology.key=value". The keys are in docs/host-backend.md, cuda.md, hip.md, level-zero.md and topology.md. NULL reads the environment variable WEIR_OPTIONS (ignored
+itself, "topology.key=value". The keys are in docs/host-backend.md, cuda.md, hip.md, level-zero.md, vulkan.md and topology.md. NULL reads the environment variable WEIR_OPTIONS (ignored
 under secure execution); given ones win over it, and a WARNING says so where it is set to something else. Unknown keys, and options of a backend that is not loaded, are an error that names them.*/
     pub options: *const ::core::ffi::c_char,
     /// all NULL = malloc/free
