@@ -48,3 +48,20 @@ except OSError:
     sys.exit(1)
 END
 }
+
+# check NAME command...: runs it, and says whether it passed, was skipped (77) or failed; then its output is shown and $bad is 1. What is
+# tried is $title, and the output is in $log: both are the script's.
+check() {
+  local name="$1" start=$SECONDS status=0
+  shift
+  "$@" >"$log" 2>&1 || status=$?
+  if [ "$status" -eq 0 ]; then
+    say "$title: $name: passed ($((SECONDS - start)) s)"
+  elif [ "$status" -eq 77 ]; then
+    say "$title: $name: skipped: $(tail -n 1 "$log")"
+  else
+    tail -n 40 "$log"
+    say "$title: $name: FAILED with $status"
+    bad=1
+  fi
+}
