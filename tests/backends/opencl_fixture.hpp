@@ -12,6 +12,7 @@
 
 #include <dlfcn.h>
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -49,6 +50,23 @@ Function *function_of(void *library, const char *name) {
   std::memcpy(&function, &found, sizeof found);
   return function;
 }
+
+inline constexpr uint64_t size = 256 * 1024;
+
+/// A host function that waits until it is let go.
+struct Gate {
+  std::atomic<bool> reached{false}, open{false};
+  static void run(void *self) {
+    auto &gate = *static_cast<Gate *>(self);
+    gate.reached = true;
+    gate.reached.notify_all();
+    gate.open.wait(false);
+  }
+  void release() {
+    open = true;
+    open.notify_all();
+  }
+};
 
 /// The shim: its controls, and OpenCL itself.
 struct Shim {
