@@ -5,6 +5,7 @@
 #pragma once
 
 #include "backends/opencl/cl.hpp"
+#include "tests/backends/shimmed_plugin.hpp"
 #include "tests/drivers/opencl_shim/control.h"
 #include "tests/support/cmocka.hpp"
 
@@ -21,52 +22,11 @@
 
 namespace opencl_test {
 
-inline constexpr int skipped = 77;
-inline constexpr uint64_t MiB = uint64_t{1} << 20U;
+using namespace shimmed;
 
-inline std::string in_build(const std::string &path) {
-  const char *folder = std::getenv("WEIR_LIB_DIR");
-  return std::string(folder != nullptr ? folder : "build/release/lib") + "/" + path;
-}
 inline std::string shim_path() { return in_build("drivers/libweir_opencl_shim.so"); }
 
-inline void *open_library(const std::string &path) {
-  void *library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) {
-    std::fprintf(stderr, "%s\n", dlerror());
-    std::abort();
-  }
-  return library;
-}
-
-template <class Function>
-Function *function_of(void *library, const char *name) {
-  void *found = dlsym(library, name);
-  if (found == nullptr) {
-    std::fprintf(stderr, "no %s\n", name);
-    std::abort();
-  }
-  Function *function = nullptr;
-  std::memcpy(&function, &found, sizeof found);
-  return function;
-}
-
 inline constexpr uint64_t size = 256 * 1024;
-
-/// A host function that waits until it is let go.
-struct Gate {
-  std::atomic<bool> reached{false}, open{false};
-  static void run(void *self) {
-    auto &gate = *static_cast<Gate *>(self);
-    gate.reached = true;
-    gate.reached.notify_all();
-    gate.open.wait(false);
-  }
-  void release() {
-    open = true;
-    open.notify_all();
-  }
-};
 
 /// The shim: its controls, and OpenCL itself.
 struct Shim {
@@ -115,19 +75,6 @@ inline const weir_backend_table &table() {
   }();
   return *found;
 }
-
-/// What start() logged.
-struct Log {
-  std::vector<std::string> lines;
-  static void take(void *self, int32_t, const char *line) {
-    static_cast<Log *>(self)->lines.emplace_back(line);
-  }
-  bool has(const char *text) const {
-    for (const std::string &line : lines)
-      if (line.find(text) != std::string::npos) return true;
-    return false;
-  }
-};
 
 /// A started backend; ended by stop().
 struct Backend {

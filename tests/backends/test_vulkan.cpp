@@ -18,21 +18,6 @@ using namespace vulkan_test;
 
 constexpr uint64_t unit = 64 * KiB;
 
-/// A host function that waits until it is let go.
-struct Gate {
-  std::atomic<bool> reached{false}, open{false};
-  static void run(void *self) {
-    auto &gate = *static_cast<Gate *>(self);
-    gate.reached = true;
-    gate.reached.notify_all();
-    gate.open.wait(false);
-  }
-  void release() {
-    open = true;
-    open.notify_all();
-  }
-};
-
 /// A backend with a little of everything made.
 struct Bench {
   explicit Bench(const char *machine = "sparse=1;queues=3") {

@@ -16,21 +16,6 @@ using namespace vulkan_test;
 
 constexpr int kinds_of_loss[] = {WEIR_SHIM_LOST_BY_THE_BOOK, WEIR_SHIM_LOST_EVERYWHERE};
 
-/// A host function that waits until it is let go.
-struct Gate {
-  std::atomic<bool> reached{false}, open{false};
-  static void run(void *self) {
-    auto &gate = *static_cast<Gate *>(self);
-    gate.reached = true;
-    gate.reached.notify_all();
-    gate.open.wait(false);
-  }
-  void release() {
-    open = true;
-    open.notify_all();
-  }
-};
-
 void count(void *user) { ++*static_cast<std::atomic<int> *>(user); }
 
 /// False: the scenario had no such call any more.

@@ -4,6 +4,7 @@
 // with a shim that was told nothing, and ends what it made; what is left then, or was done against Vulkan's rules, is a failure.
 #pragma once
 
+#include "tests/backends/shimmed_plugin.hpp"
 #include "tests/drivers/vulkan_shim/control.h"
 #include "tests/support/cmocka.hpp"
 
@@ -24,35 +25,9 @@
 
 namespace vulkan_test {
 
-inline constexpr int skipped = 77;
-inline constexpr uint64_t KiB = uint64_t{1} << 10U, MiB = uint64_t{1} << 20U;
+using namespace shimmed;
 
-inline std::string in_build(const std::string &path) {
-  const char *folder = std::getenv("WEIR_LIB_DIR");
-  return std::string(folder != nullptr ? folder : "build/release/lib") + "/" + path;
-}
 inline std::string shim_path() { return in_build("drivers/libweir_vulkan_shim.so"); }
-
-inline void *open_library(const std::string &path) {
-  void *library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) {
-    std::fprintf(stderr, "%s\n", dlerror());
-    std::abort();
-  }
-  return library;
-}
-
-template <class Function>
-Function *function_of(void *library, const char *name) {
-  void *found = dlsym(library, name);
-  if (found == nullptr) {
-    std::fprintf(stderr, "no %s\n", name);
-    std::abort();
-  }
-  Function *function = nullptr;
-  std::memcpy(&function, &found, sizeof found);
-  return function;
-}
 
 /// The shim's controls.
 struct Shim {
@@ -91,19 +66,6 @@ inline const weir_backend_table &table() {
   }();
   return *found;
 }
-
-/// What start() logged.
-struct Log {
-  std::vector<std::string> lines;
-  static void take(void *self, int32_t, const char *line) {
-    static_cast<Log *>(self)->lines.emplace_back(line);
-  }
-  bool has(const char *text) const {
-    for (const std::string &line : lines)
-      if (line.find(text) != std::string::npos) return true;
-    return false;
-  }
-};
 
 /// A started backend; ended by stop().
 struct Backend {
