@@ -212,7 +212,11 @@ if(TARGET weir_conformance)
   elseif(WEIR_SANITIZE STREQUAL thread)
     weir_register_skip(conformance_vulkan conformance "the driver that it runs on is not made for ThreadSanitizer")
   else()
-    weir_conformance_run(conformance_vulkan weir_backend_vulkan "cpu=1" --seed 1 --order 37)
+    set(weir_order 37)
+    if(WEIR_SANITIZE)
+      set(weir_order 36)  # sanitizers leave LI-* out, one of which holds a stream up
+    endif()
+    weir_conformance_run(conformance_vulkan weir_backend_vulkan "cpu=1" --seed 1 --order ${weir_order})
     set_tests_properties(conformance_vulkan PROPERTIES ENVIRONMENT "${weir_test_environment};${weir_environment_vulkan}")
     # Two devices, each a VkDevice alone: host memory of both, and streams that wait for each other.
     weir_conformance_run(conformance_vulkan_two weir_backend_vulkan "cpu=1"
