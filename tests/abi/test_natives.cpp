@@ -12,6 +12,7 @@
 #include <atomic>
 #include <cstring>
 #include <filesystem>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -27,7 +28,28 @@ struct Memory {
   uint64_t object = 0, offset = 0;
 };
 
-std::vector<Handles> seen;  ///< what was adopted; its first entry, if none was given, is of kind 0
+/// What start() got, in order; an entry of kind 0 is a start without natives. A start that the context gave up appends to it from its
+/// own thread, so every access takes the mutex.
+class Seen {
+ public:
+  void add(const Handles &handles) {
+    const std::lock_guard lock(mutex_);
+    list_.push_back(handles);
+  }
+  void clear() {
+    const std::lock_guard lock(mutex_);
+    list_.clear();
+  }
+  std::vector<Handles> list() const {
+    const std::lock_guard lock(mutex_);
+    return list_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<Handles> list_;
+};
+Seen seen;
 std::atomic<bool> stuck{false}, go_on{false};
 
 const weir_backend_table &host_table() {
@@ -58,7 +80,7 @@ weir_result start(const weir_be_start *desc, weir_be_state **state, const char *
     *reason = "natives of kind 3 are unknown";
     return WEIR_ERROR_INVALID_ARGUMENT;
   }
-  seen.push_back(handles);
+  seen.add(handles);
   weir_be_start own = *desc;
   own.options = "memory=16M;granule=16K;granule_large=0";
   own.native = nullptr;
@@ -121,14 +143,14 @@ void a_backend_gets_what_is_for_it(void **) {
   weir_context_desc desc = desc_with({});
   ok(weir_context_create(&desc, &context));
   ok(weir_context_destroy(context));
-  assert_int_equal(seen.back().kind, 0);  // none, which is no pointer
+  assert_int_equal(seen.list().back().kind, 0);  // none, which is no pointer
   auto handles = std::make_unique<Handles>();
   const std::vector<weir_native> natives = {{"adopter", handles.get()}};
   desc = desc_with(natives);
   ok(weir_context_create(&desc, &context));
-  assert_int_equal(seen.size(), 2);
-  assert_int_equal(seen[1].kind, 1);
-  assert_int_equal(seen[1].words[1], 12);
+  assert_int_equal(seen.list().size(), 2);
+  assert_int_equal(seen.list()[1].kind, 1);
+  assert_int_equal(seen.list()[1].words[1], 12);
   handles.reset();  // it was read during the call alone
   ok(weir_context_destroy(context));
 }
@@ -173,7 +195,7 @@ void a_backend_that_takes_none_is_told(void **) {
   table.native_memory = native_memory;
   table.struct_size = offsetof(weir_backend_table, native_memory);
   refused({{"adopter", &handles}}, WEIR_ERROR_NOT_SUPPORTED, "backend adopter takes no natives");
-  assert_int_equal(seen.size(), 0);
+  assert_int_equal(seen.list().size(), 0);
   // The built-in host backend.
   weir_context_desc desc = WEIR_CONTEXT_DESC_INIT;
   const weir_native native = {"host", &handles};
@@ -210,8 +232,8 @@ void a_start_that_is_given_up_has_a_copy(void **) {
   refused(desc, WEIR_ERROR_BACKEND, "was given up");
   handles.reset();
   go_on = true;
-  while (seen.empty()) std::this_thread::yield();
-  assert_int_equal(seen[0].words[1], 12);
+  while (seen.list().empty()) std::this_thread::yield();
+  assert_int_equal(seen.list()[0].words[1], 12);
 }
 
 void objects_behind_addresses_are_told(void **) {
