@@ -200,6 +200,21 @@ void replays_in_virtual_time(void **) {
   assert_string_equal(by_kernel.output.c_str(), outcome.output.c_str());
 }
 
+/// Operations of some microseconds, before each of which the pool measures what it does: no clock that is read for that lets time pass.
+void what_the_pool_measures_takes_no_virtual_time(void **) {
+  const char *source = std::getenv("WEIR_SOURCE_DIR");
+  assert_non_null(source);
+  const Outcome outcome =
+      run_weir({"replay", std::string(source) + "/examples/traces/graphsage_train.vmt.zst",
+                "--device-memory", "50%", "--pace", "a100", "--virtual", "--no-verify", "--json"});
+  if (outcome.errors.find("built with a sanitizer") != std::string::npos) skip();
+  assert_int_equal(outcome.status, 0);
+  const Json report = Json::parse(outcome.output);
+  const double compute = report["compute_seconds"].get<double>();
+  assert_true(report["seconds_all_resident"].get<double>() >= compute);
+  assert_true(report["seconds_all_resident"].get<double>() <= 1.01 * compute);
+}
+
 /// Which has every block named before the first operation, and so created: none takes memory before it is used, or the 40 of which
 /// one is alive at a time, in a pool with room for three, would not fit.
 void announces_all_of_a_trace(void **) {
@@ -467,6 +482,7 @@ int main() {
       cmocka_unit_test(bounds_a_paced_run),
       cmocka_unit_test(announces_all_of_a_trace),
       cmocka_unit_test(replays_in_virtual_time),
+      cmocka_unit_test(what_the_pool_measures_takes_no_virtual_time),
       cmocka_unit_test(replays_allocations_alone),
       cmocka_unit_test(storage_alone),
       cmocka_unit_test(compression_alone),

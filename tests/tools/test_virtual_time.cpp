@@ -224,6 +224,40 @@ void who_looks_at_the_clock_lets_time_go_by(void **) {
   spinner.join();
 }
 
+/// Measuring what it does, under locks that it takes one after the other, a thread looks at the clock far more often than one that
+/// spins may.
+void who_measures_his_work_takes_no_time(void **) {
+  std::this_thread::sleep_for(1ms);  // whatever it has looked at before
+  std::mutex mutex;
+  const Clock::time_point start = Clock::now();
+  Clock::duration sum{};
+  for (int i = 0; i < 20'000; ++i) {
+    const Clock::time_point begin = Clock::now();
+    const std::lock_guard lock(mutex);
+    sum += Clock::now() - begin;
+  }
+  assert_int_equal((Clock::now() - start).count(), 0);
+  assert_int_equal(sum.count(), 0);
+}
+
+/// It is no work to ask again and again under a lock.
+void who_spins_over_a_lock_lets_time_go_by(void **) {
+  std::mutex mutex;
+  bool done = false;
+  const Clock::time_point start = Clock::now();
+  std::thread sleeper([&] {
+    std::this_thread::sleep_for(5ms);
+    const std::lock_guard lock(mutex);
+    done = true;
+  });
+  for (bool over = false; !over && since(start) < 1000;) {
+    const std::lock_guard lock(mutex);
+    over = done;
+  }
+  assert_in_range(since(start), 5, 6);
+  sleeper.join();
+}
+
 struct Farewell {
   Log *log = nullptr;
   ~Farewell() {
@@ -339,6 +373,8 @@ int main() {
       cmocka_unit_test(readers_share_and_a_writer_waits),
       cmocka_unit_test(a_word_is_waited_for),
       cmocka_unit_test(who_looks_at_the_clock_lets_time_go_by),
+      cmocka_unit_test(who_measures_his_work_takes_no_time),
+      cmocka_unit_test(who_spins_over_a_lock_lets_time_go_by),
       cmocka_unit_test(a_threads_own_variables_end_in_its_turn),
       cmocka_unit_test(two_runs_are_one),
       cmocka_unit_test(one_kernel_thread_runs_all_unless_each_has_its_own),

@@ -75,6 +75,7 @@ int lock_mutex(pthread_mutex_t *mutex) {
 }
 int unlock_mutex(pthread_mutex_t *mutex) {
   const int result = real::functions().mutex_unlock(mutex);
+  ward->scheduler.worked();
   if (result == 0) ward->scheduler.wake(mutex, 1);
   return result;
 }
@@ -259,7 +260,7 @@ WEIR_IN_PLACE int nanosleep(const timespec *time, timespec *rest) {
 }
 WEIR_IN_PLACE int sched_yield() noexcept {
   if (self == nullptr) return real::functions().sched_yield();
-  ward->scheduler.look();
+  ward->scheduler.yield();
   return 0;
 }
 

@@ -56,9 +56,16 @@ void Scheduler::wake(const void *key, size_t most) {
 }
 
 void Scheduler::look() {
-  if (++running_->looks <= free_looks) return;
+  ++running_->looks;
+  ++running_->spins;
+  if (running_->looks <= free_looks && running_->spins <= free_spins) return;
   looking_.push_back(running_);
   hand_on(true);
+}
+
+void Scheduler::yield() {
+  running_->spins += free_spins / free_yields;
+  look();
 }
 
 void Scheduler::enter(Thread *thread) {
@@ -125,7 +132,7 @@ Scheduler::Thread *Scheduler::next() {
 
 void Scheduler::hand_on(bool looks) {
   Thread *self = running_;
-  if (!looks) self->looks = 0;
+  if (!looks) self->looks = self->spins = 0;
   Thread *other = next();
   if (other == self) return;
   if (carried_) {

@@ -33,7 +33,8 @@ class Scheduler {
     uint64_t deadline = never, order = 0;
     bool timed_out = false;
     bool ended = false;
-    uint32_t looks = 0;  ///< at the clock, since it last waited
+    uint32_t looks = 0;  ///< at the clock, since it last unlocked something
+    uint32_t spins = 0;  ///< looks since it last waited; a yield counts for many
   };
 
   /// The caller becomes the thread with the turn. `carried`: its kernel thread runs them all.
@@ -49,8 +50,12 @@ class Scheduler {
   bool wait(const void *key, uint64_t deadline);
   /// Those who wait for the key become ready, the first `most` of them.
   void wake(const void *key, size_t most = SIZE_MAX);
-  /// The clock was read. Who does so again and again waits for something, so the others come first, and time goes by.
+  /// The clock was read. Who does so again and again, and nothing else, waits for something, so the others come first, and time goes by.
   void look();
+  /// As look(), but nobody yields who has something to do.
+  void yield();
+  /// A lock was unlocked: the looks so far were part of some work, a measurement for instance.
+  void worked() noexcept { running_->looks = 0; }
 
   // ---- by threads of add() ----
   /// Waits for its first turn.
@@ -70,8 +75,9 @@ class Scheduler {
   void forget(Thread *thread);
   void expire();
 
-  /// Who computes looks now and then, which takes no time; who spins goes on looking.
-  static constexpr uint32_t free_looks = 100;
+  /// Who works looks now and then, which takes no time; who spins goes on looking. One may spin over a lock too, so the looks of a thread
+  /// that never waits are bounded in all.
+  static constexpr uint32_t free_looks = 100, free_yields = 100, free_spins = 100'000;
   static constexpr uint64_t look_ns = 1000;
 
   uint64_t now_ = uint64_t{1000} * 1'000'000'000;
