@@ -91,7 +91,7 @@ bool Slabs::own_lost_page(uint32_t index, uint8_t home) {
   Region &fresh =
       life_.make(page_.devices[home]->memory.shape(where.size), home, where.region->owner.client);
   fresh.owner.buffer = index;
-  fresh.priority = where.region->priority;
+  fresh.priority = page_.buffers.priority_of(index);
   fresh.tag = page_.buffers.tag_of(index);
   others_.pages.device_lost(fresh, 0);
   life_.free_place(*where.region, page_.buffers.node(index));
@@ -135,7 +135,7 @@ Status Slabs::unslab_for(Releasable &lock, uint32_t index, uint8_t place) {
   lease_.leases.count_pages(*where.region, where.base, where.base + where.size, -1);
   if (status) {
     fresh->owner.buffer = index;
-    fresh->priority = where.region->priority;
+    fresh->priority = page_.buffers.priority_of(index);
     fresh->tag = page_.buffers.tenant_tag(index);
     page_.tiers.take_slot(*fresh, 0, slot);
     if (!virgin) others_.pages.arrived(*fresh, 0, page::host_bit);

@@ -12,6 +12,7 @@ BufferDirectory::BufferDirectory(RegionStore &regions, std::pmr::memory_resource
       table_(memory, pool_id),
       holds_(memory),
       tags_(memory),
+      wishes_(memory),
       users_(memory),
       names_(memory),
       stacks_(memory),
@@ -85,6 +86,7 @@ void BufferDirectory::kill(uint32_t index) noexcept {
   // These are empty most of the time.
   if (!holds_.empty()) holds_.erase(index);
   if (!tags_.empty()) tags_.erase(index);
+  if (!wishes_.empty()) wishes_.erase(index);
   std::atomic<uint64_t> &word = hot(index).word;
   word.store(word.load(std::memory_order_relaxed) & Word::generation_mask,
              std::memory_order_release);

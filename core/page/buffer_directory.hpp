@@ -113,6 +113,15 @@ class BufferDirectory {
     const auto tag = tags_.find(index);
     return tag != tags_.end() ? tag->second : target(index).region->tag;
   }
+  /// A tenant's, for when it has pages of its own. Throws std::bad_alloc with nothing changed.
+  void wish_priority(uint32_t index, int8_t priority) WEIR_HELD {
+    wishes_.insert_or_assign(index, priority);
+  }
+  /// With which pages of its own are evicted, or would be.
+  int8_t priority_of(uint32_t index) noexcept WEIR_HELD {
+    const auto wish = wishes_.empty() ? wishes_.end() : wishes_.find(index);
+    return wish != wishes_.end() ? wish->second : target(index).region->priority;
+  }
   /// "" takes its name away. Throws std::bad_alloc with nothing changed.
   void set_name(uint32_t index, std::string_view name) WEIR_HELD;
   /// "": it has none.
@@ -172,6 +181,7 @@ class BufferDirectory {
   BufferTable table_;
   std::pmr::unordered_map<uint32_t, Hold> holds_ WEIR_GUARDED;
   std::pmr::unordered_map<uint32_t, uint64_t> tags_ WEIR_GUARDED;
+  std::pmr::unordered_map<uint32_t, int8_t> wishes_ WEIR_GUARDED;  ///< tenants' priorities
   std::pmr::unordered_map<uint32_t, Users> users_ WEIR_GUARDED;  ///< of the buffers that have some
   std::pmr::unordered_map<uint32_t, std::pmr::string> names_ WEIR_GUARDED;  ///< the same
   std::pmr::unordered_map<uint32_t, uint32_t> stacks_ WEIR_GUARDED;         ///< the same

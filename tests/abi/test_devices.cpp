@@ -54,6 +54,38 @@ weir_pool_device_stats device_stats(World &world, weir_device device) {
   return stats;
 }
 
+// ---- small buffers ----
+
+/// A small buffer's priority is its slab's until it is used on another device, and has pages of its own.
+void a_small_buffers_priority_comes_with_its_own_pages(void **) {
+  World world(two());
+  weir_buffer buffer = world.buffer(256, 1), other = world.buffer(256, 1);
+  world.fill(buffer, 256, 1, 1);
+  world.fill(other, 256, 2, 1);
+  ok(weir_buffer_set_priority(world.pool, buffer, WEIR_PRIORITY_LOW));
+  ok(weir_buffer_set_priority(world.pool, buffer, WEIR_PRIORITY_HIGH));
+  assert_int_equal(info_of(world, buffer).priority, WEIR_PRIORITY_NORMAL);
+  for (const weir_buffer each : {buffer, other}) world.check(each, 256, each == buffer ? 1 : 2, 0);
+  assert_int_equal(info_of(world, buffer).priority, WEIR_PRIORITY_HIGH);
+  assert_int_equal(info_of(world, other).priority, WEIR_PRIORITY_NORMAL);
+  ok(weir_buffer_set_priority(world.pool, buffer, WEIR_PRIORITY_LOWEST));
+  assert_int_equal(info_of(world, buffer).priority, WEIR_PRIORITY_LOWEST);
+  // Nothing of it is left for who has its number next.
+  ok(weir_buffer_destroy(world.pool, buffer));
+  ok(weir_buffer_destroy(world.pool, other));
+  for (int i = 0; i < 4; ++i) {
+    weir_buffer fresh = world.buffer(256, 1);
+    ok(weir_buffer_set_priority(world.pool, fresh, WEIR_PRIORITY_HIGH));
+    ok(weir_buffer_destroy(world.pool, fresh));
+    fresh = world.buffer(256, 1);
+    world.fill(fresh, 256, 3, 1);
+    world.check(fresh, 256, 3, 0);
+    assert_int_equal(info_of(world, fresh).priority, WEIR_PRIORITY_NORMAL);
+    ok(weir_buffer_destroy(world.pool, fresh));
+  }
+  world.close();
+}
+
 // ---- coming ----
 
 void a_device_joins(void **) {
@@ -422,6 +454,7 @@ void under_load(void **) {
 
 int main() {
   const CMUnitTest tests[] = {
+      cmocka_unit_test(a_small_buffers_priority_comes_with_its_own_pages),
       cmocka_unit_test(a_device_joins),
       cmocka_unit_test(a_budget_beyond_the_memory_is_logged),
       cmocka_unit_test(what_cant_join),

@@ -322,6 +322,11 @@ void a_clients_priority_is_added(void **) {
       ok(weir_buffer_create(world.pool, &buffer_desc, &buffer));
       assert_int_equal(query(world, buffer).priority, sum[i]);
       assert_int_equal(query(world, buffer).tag, 40 + i);
+      // Set anew it is added again; a small buffer stays in its slab's class.
+      for (uint32_t again = 0; again < 3; ++again) {
+        ok(weir_buffer_set_priority(world.pool, buffer, own[again]));
+        assert_int_equal(query(world, buffer).priority, sum[size == 100 ? i : again]);
+      }
       ok(weir_buffer_destroy(world.pool, buffer));
     }
   }

@@ -126,7 +126,7 @@ typedef struct weir_buffer_info {
   uint64_t unwritten_bytes; /**< never written, or discarded: they read as zero */
   uint64_t lost_bytes;      /**< lost with a device */
   uint32_t leases;          /**< unreleased leases on the buffer */
-  int32_t priority;          /**< WEIR_PRIORITY_*, as set last */
+  int32_t priority;          /**< WEIR_PRIORITY_*: the buffer's own, as set last, plus its client's; a tenant's: its slab's */
   uint32_t held;            /**< holds not yet undone */
   uint32_t pages;           /**< 0 for a tenant of a slab */
   uint64_t compressed_bytes; /**< in COMPRESSED, and neither on a device nor in HOST */
@@ -193,7 +193,9 @@ WEIR_API weir_result weir_buffer_set_name(weir_pool pool, weir_buffer buffer, co
  *  capacity of 0. Any thread. Errors: INVALID_HANDLE, INVALID_ARGUMENT. */
 WEIR_API weir_result weir_buffer_name(weir_pool pool, weir_buffer buffer, char *text, size_t capacity, size_t *needed);
 
-/** Changes the eviction class. A tenant of a slab takes it on when it next moves. */
+/** Changes the eviction class: WEIR_PRIORITY_*, to which its client's is added as at its creation. A tenant of a slab has its slab's class
+ *  until it gets pages of its own, as it does when it is used on another device; it takes this one on then. What a plan has
+ *  decided by the old class stands (docs/policies.md). Any thread. Errors: INVALID_HANDLE, INVALID_ARGUMENT, OUT_OF_HOST_MEMORY. */
 WEIR_API weir_result weir_buffer_set_priority(weir_pool pool, weir_buffer buffer, int32_t priority);
 
 /** Makes the whole buffer resident on `device` and keeps it there until weir_unhold, without a lease: for
