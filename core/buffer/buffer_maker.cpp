@@ -251,7 +251,13 @@ Status BufferMaker::set_priority(weir_buffer buffer, int32_t priority) {
   uint32_t index = 0;
   WEIR_TRY(page_.buffers.find(buffer, &index));
   Region &region = *page_.buffers.target(index).region;
-  if (!region.is.slab) region.priority = static_cast<int8_t>(priority);
+  const int8_t sum = page_.accounts.priority(region.owner.client, priority);
+  if (region.is.slab) {
+    page_.buffers.wish_priority(index, sum);
+  } else {
+    region.priority = sum;
+    if (move::PlanExecutor *plans = others_.prefetcher.plans()) plans->note_priority(region);
+  }
   return {};
 }
 

@@ -66,8 +66,9 @@ void give_up(const PageLayer &layer, const Evictor &evictor, PoolDevice &device,
   if (!layer.buffers.hot(part.buffer).lives(part.generation)) return;
   Region &region = *layer.buffers.target(part.buffer).region;
   const Residence *here = region.is.slab ? nullptr : region.on(device.place);
-  // What is held stays whatever is planned. What is to stay longer than others goes when lru-window chooses it.
-  if (here == nullptr || region.holds.count != 0 || region.shards != nullptr || region.priority > 0)
+  // What is held stays whatever is planned, and so does what has got a higher priority since.
+  if (here == nullptr || region.holds.count != 0 || region.shards != nullptr ||
+      region.priority > part.priority)
     return;
   policy::GivenUp &given_up = *device.policy->given_up();
   const uint64_t used =
@@ -107,6 +108,7 @@ void PlanExecutor::note_announced(const StreamState &state, uint64_t count,
     if (plans.announced == nullptr)
       plans.announced =
           make_owned<Announced>(env_.memory, plan_terms_of(*device), announcements_, env_.memory);
+    plans.announced->cast.ask(*this);
     plans.announced->forecast.follow(state.stream->slot);
     plans.announced->forecast.note_announced(count);
   });
@@ -140,6 +142,23 @@ void PlanExecutor::note_acquire(const StreamState &state, bool announced,
 void PlanExecutor::forget_stream(const StreamState &state) noexcept {
   for (const DevicePlans &plans : devices_)
     if (plans.announced != nullptr) plans.announced->forecast.forget(state.stream->slot);
+}
+
+/// 0 if it has died since.
+int8_t PlanExecutor::priority(uint32_t buffer, uint64_t generation) const noexcept {
+  const bool lives = page_.buffers.hot(buffer).lives(generation);
+  return lives ? page_.buffers.target(buffer).region->priority : int8_t{0};
+}
+
+void PlanExecutor::note_priority(const Region &region) noexcept {
+  const auto note = [&region](policy::Cast &cast) {
+    const uint32_t part = cast.of(region.owner.buffer);
+    if (part != policy::Cast::none) cast.set_priority(part, region.priority);
+  };
+  for (const DevicePlans &plans : devices_) {
+    if (plans.announced != nullptr) note(plans.announced->cast);
+    if (plans.learned != nullptr) note(plans.learned->cast);
+  }
 }
 
 void PlanExecutor::forget_region(const Region &region) noexcept {

@@ -23,7 +23,7 @@ namespace weir::move {
 
 class Evictor;
 
-class PlanExecutor final : public Task, private lease::Observer {
+class PlanExecutor final : public Task, private lease::Observer, private policy::Priorities {
  public:
   /// Copies what was given up, while the plan goes on.
   class Cleaner final : public Task {
@@ -58,6 +58,8 @@ class PlanExecutor final : public Task, private lease::Observer {
   void note_acquire(const StreamState &state, bool announced, const Plan *set) noexcept WEIR_HELD;
   /// Another stream has its slot.
   void forget_stream(const StreamState &state) noexcept WEIR_HELD;
+  /// The region has another priority: plans go by it from the next use of it on.
+  void note_priority(const Region &region) noexcept WEIR_HELD;
   /// The region's owner is ending.
   void forget_region(const Region &region) noexcept WEIR_HELD;
 
@@ -123,6 +125,7 @@ class PlanExecutor final : public Task, private lease::Observer {
   void missed(const lease::ObservedStream &, uint64_t records) override WEIR_HELD;
   void missed_lives(uint64_t records) override WEIR_HELD;
 
+  int8_t priority(uint32_t buffer, uint64_t generation) const noexcept override WEIR_HELD;
   DevicePlans &have(const PoolDevice &device) WEIR_HELD;
   Owned<Learned> learner_to_load(size_t place, size_t sharers) WEIR_NOT_HELD;
   Status replace_learned(std::span<Owned<Learned>> fresh, size_t sharers) WEIR_NOT_HELD;

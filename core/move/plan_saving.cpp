@@ -99,7 +99,9 @@ Owned<Learned> PlanExecutor::learner_to_load(size_t place, size_t sharers) {
     learning = learning_terms_of(device, env_.config.learning.memory, sharers);
     terms = plan_terms_of(device);
   }
-  return make_owned<Learned>(env_.memory, terms, learning, env_.memory);
+  Owned<Learned> fresh = make_owned<Learned>(env_.memory, terms, learning, env_.memory);
+  fresh->cast.ask(*this);
+  return fresh;
 }
 
 /// Those that are not nullptr take the places of what there is; the buffers that live are told to them.

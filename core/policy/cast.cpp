@@ -29,6 +29,7 @@ uint32_t Cast::born(uint32_t buffer, uint64_t generation, uint64_t bytes, uint32
   its.buffer = buffer;
   its.generation = generation;
   its.bytes = bytes;
+  its.priority = priorities_ != nullptr ? priorities_->priority(buffer, generation) : int8_t{0};
   its.live = true;
   return taken;
 }
@@ -40,6 +41,7 @@ uint32_t Cast::expect(uint64_t bytes) {
   its.buffer = none;
   its.generation = 0;
   its.bytes = bytes;
+  its.priority = 0;
   its.live = true;
   ++its.life;
   return part;

@@ -174,7 +174,7 @@ void ResidencyPlan::offer(uint32_t part) noexcept {
   const State &its = states_[part];
   if (its.resident == 0) return;
   const Cost cost = is_dead(its.fate) ? Cost::dead : its.dirty ? Cost::dirty : Cost::clean;
-  victims_.put(part, cost, its.key);
+  victims_.put({its.key, part, cast_[part].priority}, cost);
 }
 
 void ResidencyPlan::use(const ForecastUse &use, uint64_t operation) noexcept {
@@ -244,25 +244,26 @@ void ResidencyPlan::shrink(uint64_t operation) {
   }
 }
 
-/// The part whose bytes are worth least: used farthest away for what evicting them costs.
+/// The part whose bytes are worth least: of the lowest priority, and used farthest away for what evicting them costs.
 uint32_t ResidencyPlan::choose(uint64_t operation) const noexcept {
   const std::array<double, costs> cost = prices_.of_classes();
-  uint32_t best = Victims::none;
+  Victims::Entry best;
   double best_score = 0;
   for (uint32_t i = 0; i < costs; ++i) {
     const auto kind = static_cast<Cost>(i);
-    const uint32_t part = victims_.farthest(kind);
-    if (part == Victims::none) continue;
-    const uint64_t key = victims_.farthest_key(kind);
-    const double away = key > operation ? static_cast<double>(key - operation) : 1;
-    const bool is_free = kind == Cost::dead && !states_[part].dirty;
+    const Victims::Entry first = victims_.first(kind);
+    if (first.part == Victims::none) continue;
+    const bool any = best.part != Victims::none;
+    if (any && first.priority > best.priority) continue;
+    const double away = first.key > operation ? static_cast<double>(first.key - operation) : 1;
+    const bool is_free = kind == Cost::dead && !states_[first.part].dirty;
     const double score =
         std::min(away, farthest_counted) / (is_free ? Prices::clean_dead : cost[i]);
-    if (score <= best_score) continue;
+    if (any && first.priority == best.priority && score <= best_score) continue;
+    best = first;
     best_score = score;
-    best = part;
   }
-  return best;
+  return best.part;
 }
 
 void ResidencyPlan::evict(uint32_t part, uint64_t bytes, uint64_t operation) {

@@ -44,15 +44,14 @@ void Victims::settle(uint32_t heap, uint32_t index, const Entry &entry) noexcept
     down(heap, index, entry);
 }
 
-void Victims::put(uint32_t part, Cost cost, uint64_t key) noexcept {
+void Victims::put(const Entry &entry, Cost cost) noexcept {
   const auto heap = static_cast<uint32_t>(cost);
-  const Entry entry{key, part};
-  const Place place = places_[part];
+  const Place place = places_[entry.part];
   if (place.heap == heap) {
     settle(heap, place.index, entry);
     return;
   }
-  if (place.heap != none) remove(part);
+  if (place.heap != none) remove(entry.part);
   heaps_[heap].push_back(entry);
   up(heap, static_cast<uint32_t>(heaps_[heap].size() - 1), entry);
 }

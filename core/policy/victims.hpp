@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Victims: the parts that may be evicted from a plan's virtual memory, in one heap a cost class, the one used farthest in the future
-// on top. No lock; guarded by its owner.
+// Victims: the parts that may be evicted from a plan's virtual memory, in one heap a cost class. On top is the one of the lowest
+// priority that is used farthest in the future. No lock; guarded by its owner.
 //
 // A part is in at most one heap. Room for a part is made once; after that nothing here allocates.
 #pragma once
@@ -25,33 +25,32 @@ class Victims {
 
   /// Parts below this may be put. Throws std::bad_alloc with nothing changed but room.
   void make_room(uint32_t parts);
-  /// It is used next at operation `key`. A part that is there already is moved.
-  void put(uint32_t part, Cost cost, uint64_t key) noexcept;
+  struct Entry {
+    uint64_t key = 0;  ///< the operation that uses it next
+    uint32_t part = none;
+    int8_t priority = 0;
+  };
+
+  /// A part that is there already is moved.
+  void put(const Entry &entry, Cost cost) noexcept;
   /// Passed over if it is not there.
   void remove(uint32_t part) noexcept;
   void clear() noexcept;
 
-  /// The one of a class that is used last, or none.
-  uint32_t farthest(Cost cost) const noexcept {
+  /// The first of a cost class to go; its part is none where there is none.
+  Entry first(Cost cost) const noexcept {
     const std::pmr::vector<Entry> &heap = heaps_[static_cast<uint32_t>(cost)];
-    return heap.empty() ? none : heap.front().part;
-  }
-  /// Of farthest(), if there is one.
-  uint64_t farthest_key(Cost cost) const noexcept {
-    return heaps_[static_cast<uint32_t>(cost)].front().key;
+    return heap.empty() ? Entry{} : heap.front();
   }
   uint64_t bytes() const noexcept;
 
  private:
-  struct Entry {
-    uint64_t key = 0;
-    uint32_t part = 0;
-  };
   struct Place {
     uint32_t heap = none, index = 0;
   };
   /// Of two with one key the one with the smaller number: plans do not depend on the order of calls.
   static bool before(const Entry &a, const Entry &b) noexcept {
+    if (a.priority != b.priority) return a.priority < b.priority;
     return a.key != b.key ? a.key > b.key : a.part < b.part;
   }
   void up(uint32_t heap, uint32_t index, const Entry &entry) noexcept;

@@ -297,7 +297,7 @@ void a_client_at_its_quota_keeps_no_other_client_waiting(void **) {
   Loop loop(world);
   loop.writes = false;
   for (int i = 0; i < 20; ++i) {
-    loop.add(1, clients[0], 1);  // which is never given up, so that its quota stays full
+    loop.add(1, clients[0], 1);  // given up last, so that its quota stays full
     loop.add(4, clients[1]);
   }
   loop.steps(2 * looped);

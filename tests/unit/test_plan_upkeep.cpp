@@ -244,14 +244,18 @@ void prices_are_shares_of_the_time_lost(void **) {
   assert_true(prices.fetch() == 0.5);
 }
 
-void victims_come_by_the_farthest_key(void **) {
+void victims_come_by_priority_and_the_farthest_key(void **) {
   std::mt19937_64 random(3);
   Victims victims(std::pmr::get_default_resource());
   victims.make_room(50);
   struct Known {
     bool there = false;
     Cost cost = Cost::clean;
+    int8_t priority = 0;
     uint64_t key = 0;
+    bool before(const Known &other) const {
+      return priority != other.priority ? priority < other.priority : key > other.key;
+    }
   };
   std::vector<Known> all(50);
   for (int round = 0; round < 20000; ++round) {
@@ -260,18 +264,19 @@ void victims_come_by_the_farthest_key(void **) {
       victims.remove(part);
       all[part].there = false;
     } else {
-      all[part] = {true, static_cast<Cost>(random() % costs), random() % 40};
-      victims.put(part, all[part].cost, all[part].key);
+      all[part] = {true, static_cast<Cost>(random() % costs),
+                   static_cast<int8_t>(static_cast<int>(random() % 5) - 2), random() % 40};
+      victims.put({all[part].key, part, all[part].priority}, all[part].cost);
     }
     for (uint32_t i = 0; i < costs; ++i) {
       uint32_t best = Victims::none;
       for (uint32_t other = 0; other < all.size(); ++other)
         if (all[other].there && all[other].cost == static_cast<Cost>(i) &&
-            (best == Victims::none || all[other].key > all[best].key))
+            (best == Victims::none || all[other].before(all[best])))
           best = other;
-      assert_int_equal(victims.farthest(static_cast<Cost>(i)), best);
-      if (best != Victims::none)
-        assert_int_equal(victims.farthest_key(static_cast<Cost>(i)), all[best].key);
+      const Victims::Entry first = victims.first(static_cast<Cost>(i));
+      assert_int_equal(first.part, best);
+      if (best != Victims::none) assert_int_equal(first.key, all[best].key);
     }
   }
 }
@@ -290,7 +295,7 @@ int main() {
       cmocka_unit_test(the_bytes_of_the_dead_are_gone),
       cmocka_unit_test(one_that_is_smaller_than_expected_takes_less),
       cmocka_unit_test(prices_are_shares_of_the_time_lost),
-      cmocka_unit_test(victims_come_by_the_farthest_key),
+      cmocka_unit_test(victims_come_by_priority_and_the_farthest_key),
   };
   return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

@@ -32,6 +32,7 @@ struct Program {
   uint32_t written = 0;
 
   int32_t priority = 0;
+  uint32_t important = 0;  ///< so many of the first have a higher one
 
   explicit Program(World &world_, uint64_t flags_ = 0) : world(world_), flags(flags_) {}
   void create(uint32_t count) {
@@ -39,7 +40,7 @@ struct Program {
       weir_buffer_desc desc = WEIR_BUFFER_DESC_INIT;
       desc.size = page_bytes;
       desc.flags = flags;
-      desc.priority = priority;
+      desc.priority = buffers.size() < important ? WEIR_PRIORITY_HIGH : priority;
       weir_buffer made = nullptr;
       ok(weir_buffer_create(world.pool, &desc, &made));
       buffers.push_back(made);
@@ -246,13 +247,38 @@ void a_secret_is_not_copied_ahead(void **) {
   program.end();
 }
 
-/// A plan does not weigh priorities: what has one is left to lru-window, which does.
-void what_has_a_priority_is_not_given_up(void **) {
+/// Where all have the same it changes nothing.
+void a_priority_that_all_have_is_none(void **) {
   World world = world_of("auto");
   Program program(world);
-  program.priority = 1;
-  assert_int_equal(round_of(program).behind, 0);
+  program.priority = WEIR_PRIORITY_HIGH;
+  const Copied copied = round_of(program);
+  assert_int_equal(copied.behind, copied.down);
+  assert_in_range(copied.up, larger - pages, larger - pages + kept_free);
   program.end();
+}
+
+/// Of what is written first, and read last, a plan would give up the most: here it has a priority, and the others leave.
+void those_of_higher_priority_stay(void **) {
+  for (const bool raised : {false, true}) {
+    World world = world_of("auto");
+    Program program(world);
+    constexpr uint32_t important = pages / 2;
+    program.important = raised ? 0 : important;
+    program.begin_round(larger);
+    if (raised) {  // when it has been announced
+      for (uint32_t b = 0; b < important; ++b)
+        ok(weir_buffer_set_priority(world.pool, program.buffers[b], WEIR_PRIORITY_HIGH));
+    }
+    program.run_until(larger);
+    for (uint32_t b = 0; b < important; ++b)
+      assert_int_equal(query(world, program.buffers[b]).device_bytes, page_bytes);
+    const weir_pool_stats stats = world.stats();
+    assert_int_equal(stats.demoted_bytes, stats.background_demoted_bytes);
+    assert_true(stats.background_demoted_bytes >= (larger - pages) * page_bytes);
+    program.run_all();
+    program.end();
+  }
 }
 
 /// The program does something else than it has announced: all of its bytes are right.
@@ -436,7 +462,8 @@ int main() {
       cmocka_unit_test(what_others_hold_is_not_planned_with),
       cmocka_unit_test(lru_window_does_none_of_this),
       cmocka_unit_test(a_secret_is_not_copied_ahead),
-      cmocka_unit_test(what_has_a_priority_is_not_given_up),
+      cmocka_unit_test(a_priority_that_all_have_is_none),
+      cmocka_unit_test(those_of_higher_priority_stay),
       cmocka_unit_test(a_plan_that_is_wrong_costs_no_byte),
       cmocka_unit_test(buffers_of_a_plan_may_die),
       cmocka_unit_test(a_plan_follows_what_is_announced_anew),

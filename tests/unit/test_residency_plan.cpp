@@ -66,6 +66,7 @@ void what_is_to_be_overwritten_is_not_fetched(void **) {
 struct Tenant {
   bool dirty = false;
   Outlook outlook;
+  int8_t priority = 0;
 };
 
 /// Who goes, in order, so that at the operation after `idle` others there is room for so many bytes.
@@ -80,8 +81,11 @@ std::vector<uint32_t> who_goes(const std::vector<Tenant> &tenants, uint64_t byte
   ResidencyPlan plan(cast, terms_of(in_memory), std::pmr::get_default_resource());
   Future future(program, cast, 1);
   std::vector<ResidencyPlan::Resident> residents;
-  for (uint32_t i = 0; i < tenants.size(); ++i)
-    residents.push_back({cast.born(i, 0, mb), mb, mb, tenants[i].dirty, tenants[i].outlook, 0});
+  for (uint32_t i = 0; i < tenants.size(); ++i) {
+    const uint32_t part = cast.born(i, 0, mb);
+    cast.set_priority(part, tenants[i].priority);
+    residents.push_back({part, mb, mb, tenants[i].dirty, tenants[i].outlook, 0});
+  }
   future.begins(0);
   future.rewind();
   plan.rebuild(0, residents);
@@ -113,6 +117,22 @@ void who_goes_depends_on_what_its_bytes_cost(void **) {
   // Of whom nothing is known is taken to be as far away as its last use is, 16 operations at least.
   assert_int_equal(first_of(clean_100, {false, {}}), 0);
   assert_int_equal(first_of({false, {Fate::needed, 12}}, {false, {}}), 1);
+}
+
+/// Whatever it costs: as without a plan.
+void those_of_lower_priority_go_first(void **) {
+  const Tenant soon_and_dirty{true, {Fate::needed, 20}, -1}, lowest{true, {Fate::needed, 20}, -2};
+  const Tenant far{false, {Fate::needed, 200}}, farther{false, {Fate::needed, 300}};
+  const Tenant over{false, {Fate::dies, 10}, 2};
+  const auto expect = [](const std::vector<Tenant> &tenants, const std::vector<uint32_t> &wanted) {
+    const std::vector<uint32_t> gone = who_goes(tenants, wanted.size() * mb);
+    assert_int_equal(gone.size(), wanted.size());
+    for (size_t i = 0; i < wanted.size(); ++i) assert_int_equal(gone[i], wanted[i]);
+  };
+  expect({far, soon_and_dirty}, {1});
+  expect({far, over}, {0});
+  expect({soon_and_dirty, lowest}, {1});
+  expect({over, farther, soon_and_dirty, far, lowest}, {4, 2, 1, 3});
 }
 
 /// Else it would be taken for what is used next, and stay for ever.
@@ -360,6 +380,7 @@ int main() {
       cmocka_unit_test(a_buffer_is_fetched_as_soon_as_there_is_memory),
       cmocka_unit_test(what_is_to_be_overwritten_is_not_fetched),
       cmocka_unit_test(who_goes_depends_on_what_its_bytes_cost),
+      cmocka_unit_test(those_of_lower_priority_go_first),
       cmocka_unit_test(what_was_to_be_used_and_is_not_goes_as_if_it_were_as_far_away_as_it_is_late),
       cmocka_unit_test(those_who_go_for_one_operation_go_farthest_first),
       cmocka_unit_test(only_as_many_pages_go_as_are_needed),
