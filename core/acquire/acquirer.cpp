@@ -386,7 +386,7 @@ static void name_acquire(page::BufferDirectory &buffers, std::span<const weir_us
 
 Status Acquirer::acquire(Stream &stream, weir_use *uses, size_t count,
                          const page::AcquireOptions &options, lease::Lease *lease) {
-  const policy::Scrubbing scrubbing(env_.scrub_turns);
+  const Scrubbing scrubbing(env_.scrub_turns);
   Locked lock(env_.sync.lock);
   const AtEnd tells([this]() WEIR_HELD { env_.pulse.beat(); });
   PoolDevice *device = nullptr;

@@ -93,7 +93,7 @@ Status Holder::nest_hold(move::Plan &plan) {
 }
 
 Status Holder::hold(weir_buffer buffer, uint32_t device_id, HoldKind kind, uint64_t *address) {
-  const policy::Scrubbing scrubbing(env_.scrub_turns);
+  const Scrubbing scrubbing(env_.scrub_turns);
   Locked lock(env_.sync.lock);
   uint32_t index = 0;
   WEIR_TRY(page_.buffers.find(buffer, &index));

@@ -170,7 +170,7 @@ Status Prefetcher::prefetch(Stream &stream, const weir_use *uses, size_t count) 
     return fail(WEIR_ERROR_NOT_SUPPORTED, "prefetch to the CPU's memory is not supported");
   StreamState *state = nullptr;
   WEIR_TRY(admit(stream, count, &state));
-  const policy::Scrubbing scrubbing(env_.scrub_turns);
+  const Scrubbing scrubbing(env_.scrub_turns);
   Locked lock(env_.sync.lock);
   uint8_t place = 0;
   WEIR_TRY(find_place(page_.devices, stream, &place));
@@ -413,7 +413,7 @@ bool Prefetcher::run(Releasable &lock, PrefetchBatch &batch) {
 }
 
 Status Prefetcher::rebalance(uint64_t bytes, uint64_t *moved) {
-  const policy::Scrubbing scrubbing(env_.scrub_turns);
+  const Scrubbing scrubbing(env_.scrub_turns);
   Locked lock(env_.sync.lock);
   *moved = 0;
   if (rebalancer_ == nullptr) return {};

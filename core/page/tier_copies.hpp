@@ -17,7 +17,7 @@
 #include "core/page/place_index.hpp"
 #include "core/page/region_pin.hpp"
 #include "core/policy/policy.hpp"
-#include "core/policy/scrub_turns.hpp"
+#include "core/base/scrub_turns.hpp"
 #include "core/tier/cold_tiers.hpp"
 #include "core/tier/lift.hpp"
 
@@ -70,7 +70,7 @@ class TierCopies {
   };
 
   TierCopies(std::pmr::memory_resource *memory, const Tables &tables, tier::ColdTiers &cold,
-             policy::ScrubTurns &scrub, backend::StreamTable &streams, Ticks &ticks)
+             ScrubTurns &scrub, backend::StreamTable &streams, Ticks &ticks)
       : tables_(tables),
         cold_(cold),
         scrub_(scrub),
@@ -228,7 +228,7 @@ class TierCopies {
 
   const Tables tables_;
   tier::ColdTiers &cold_;
-  policy::ScrubTurns &scrub_;
+  ScrubTurns &scrub_;
   backend::StreamTable &streams_;
   Ticks &ticks_;
   Aliases aliases_;

@@ -124,7 +124,7 @@ Status Membership::begin_leaving(uint32_t device_id, uint64_t timeout_ns, PoolDe
 }
 
 Status Membership::remove(uint32_t device_id, uint64_t timeout_ns) {
-  const policy::Scrubbing scrubbing(env_.scrub_turns, true);
+  const Scrubbing scrubbing(env_.scrub_turns, true);
   Locked lock(env_.sync.lock);
   PoolDevice *device = nullptr;
   WEIR_TRY(begin_leaving(device_id, timeout_ns, &device));

@@ -5,7 +5,7 @@
 
 #include "core/page/doubts.hpp"
 #include "core/policy/idle_scan.hpp"
-#include "core/policy/scrub_turns.hpp"
+#include "core/base/scrub_turns.hpp"
 
 #include "tests/support/cmocka.hpp"
 
@@ -16,10 +16,10 @@
 
 namespace {
 
+using weir::ScrubTurns;
 using weir::backend::Stamp;
 using weir::page::Doubts;
 using weir::policy::IdleScan;
-using weir::policy::ScrubTurns;
 
 Doubts::Copy copy_of(uint32_t page, uint32_t passed, uint64_t first, uint64_t second = 0) {
   Doubts::Copy copy;

@@ -10,7 +10,7 @@
 
 #include <atomic>
 
-namespace weir::policy {
+namespace weir {
 
 class ScrubTurns {
  public:
@@ -92,4 +92,4 @@ class Scrubbing {
   bool wait_;
 };
 
-}  // namespace weir::policy
+}  // namespace weir
