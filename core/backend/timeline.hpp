@@ -40,7 +40,7 @@ struct Stamp {
 
 class alignas(64) Timeline {
  public:
-  /// Guards the ring's old end, its pins, and whatever the residency layer keeps beside it per stream. Never held across a call
+  /// Guards the ring's old end, its pins, and what lease/ keeps beside it per stream. Never held across a call
   /// of the backend.
   SpinLock lock;
 

@@ -6,12 +6,12 @@
 
 #include "core/base/events.hpp"
 #include "core/base/pulse.hpp"
+#include "core/base/scrub_turns.hpp"
 #include "core/base/sync.hpp"
 #include "core/page/config.hpp"
 #include "core/page/pool_device.hpp"
 #include "core/page/slab_allocator.hpp"
 #include "core/page/use_times.hpp"
-#include "core/base/scrub_turns.hpp"
 
 namespace weir::page {
 

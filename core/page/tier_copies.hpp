@@ -13,11 +13,11 @@
 #include "core/backend/stream.hpp"
 #include "core/base/clock.hpp"
 #include "core/base/events.hpp"
+#include "core/base/scrub_turns.hpp"
 #include "core/page/aliases.hpp"
 #include "core/page/place_index.hpp"
 #include "core/page/region_pin.hpp"
 #include "core/policy/policy.hpp"
-#include "core/base/scrub_turns.hpp"
 #include "core/tier/cold_tiers.hpp"
 #include "core/tier/lift.hpp"
 

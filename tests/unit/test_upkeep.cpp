@@ -3,10 +3,9 @@
 // What a pool does beside acquires, without a pool: which copies are in doubt, when idle memory is looked at, and whose turn it
 // is to scrub.
 
+#include "core/base/scrub_turns.hpp"
 #include "core/page/doubts.hpp"
 #include "core/policy/idle_scan.hpp"
-#include "core/base/scrub_turns.hpp"
-
 #include "tests/support/cmocka.hpp"
 
 #include <functional>
