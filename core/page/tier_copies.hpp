@@ -168,7 +168,8 @@ class TierCopies {
   /// Of a slot given up (`secret`: of one that is to be scrubbed) the copies up that hold it; none: there is no such slot.
   std::optional<PendingCopies> retired(bool secret) const noexcept WEIR_HELD;
 
-  /// Whether it has checksums there. Not where what lies below is rounded: a page has one checksum, which is about that.
+  /// Whether the region's copies in HOST have checksums. Not where floats are rounded on the way to COMPRESSED: a page has one
+  /// checksum, and there it covers the rounded bytes.
   bool sums_host(const Region &region) const noexcept {
     return sums_host_ && region.rounds == codec::Form::bytes;
   }
