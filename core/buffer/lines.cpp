@@ -28,7 +28,7 @@ Status Lines::bring_pinned(Releasable &lock, uint32_t index, PoolDevice &device,
   }
   others_.small.write_pages(region, where.base, where.size, device);
   page_.buffers.hot(index).set_flags(0, Word::virgin);
-  region.past.last_use = std::max(region.past.last_use, env_.ticks.now());
+  region.used_at(env_.ticks.now());
   return {};
 }
 

@@ -205,8 +205,7 @@ void Prefetcher::ask(Releasable &lock, PrefetchBatch &asked, uint32_t slot) {
     request.bytes = bytes_of(request, false);
     hints_.ask(request, life, *this);
     // It is as good as used just now: what is older goes before it, also when the hint has ended.
-    Region &region = *page_.buffers.target(request.buffer).region;
-    region.past.last_use = std::max(region.past.last_use, env_.ticks.now());
+    page_.buffers.target(request.buffer).region->used_at(env_.ticks.now());
   }
   if (hints_.retry()) env_.sync.wakes.prefetcher.notify_all();
   if (env_.config.background) return;

@@ -12,7 +12,7 @@ namespace weir::pool {
 namespace {
 
 /// Moved at a time: so much passes before somebody who wants the device to stay is heard.
-constexpr uint64_t batch_bytes = uint64_t{32} << 20U;
+constexpr uint64_t listed_bytes = uint64_t{32} << 20U;
 /// Rounds in a row that free nothing and fail: then the failure is the answer.
 constexpr uint32_t most_barren = 3;
 /// Between two looks at work that nobody tells the end of.
@@ -213,7 +213,7 @@ uint64_t Membership::list_pages_of(Region &region, PoolDevice &device, uint32_t 
                                    uint64_t *bytes, std::pmr::vector<PageRef> *pages) {
   const Residence &here = *region.on(device.place);
   const uint32_t first = *from;
-  for (; *from < here.pages.size() && *bytes < batch_bytes; ++*from) {
+  for (; *from < here.pages.size() && *bytes < listed_bytes; ++*from) {
     if (here.pages[*from].state() != PageState::resident) continue;
     const bool spare = region.pages[*from].busy() == 0 && is_spare(region, *from, here);
     if (!spare && lease_.leases.in_use(region, *from, device.place)) continue;
@@ -241,7 +241,7 @@ bool Membership::list_pages(Releasable &lock, PoolDevice &device, PageRef *from,
       continue;
     }
     looked += 1 + list_pages_of(page_.regions.at(id), device, &from->page, &bytes, pages);
-    if (bytes >= batch_bytes) break;
+    if (bytes >= listed_bytes) break;
     ++from->region;
     from->page = 0;
     if (looked < most_records) continue;
