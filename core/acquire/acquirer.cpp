@@ -481,7 +481,7 @@ Status Acquirer::bring_ahead(Releasable &lock,
   for (const policy::PrefetchRequest *request : requests) plan.items.push_back(item_of(*request));
   WEIR_TRY(bring_in(lock, plan, page::AcquireOptions{}));
   for (const move::PlanItem &item : plan.items) {
-    // The buffer may have died while its slab was being brought in; or somebody has it to himself, and may be moving it.
+    // The buffer may have died while its slab was being brought in; or a writer has it alone, and may be moving it.
     if (plan.terms.lends || !page_.buffers.hot(item.buffer).lives(item.generation, Word::writer))
       continue;
     const page::Target where = page_.buffers.target(item.buffer);

@@ -103,8 +103,8 @@ struct Region {
   /// Where it begins and ends in granules that it shares.
   struct Layout {
     uint8_t lot_place = no_lot;  ///< of its lot; elsewhere fragments have granules to themselves
-    /// It shares granules, and nobody has been told its address: 1 + log2 of that one's alignment. Its lot may still be another
-    /// (acquire/layouts.cpp). 0: it may not.
+    /// Not 0: it shares granules, and no caller has been told its address yet, so its lot may still be exchanged
+    /// (acquire/layouts.cpp). The value is 1 + log2 of the address's alignment.
     uint8_t unsettled = 0;
   } layout;
   codec::Form rounds = codec::Form::bytes;  ///< for floats in COMPRESSED; `bytes`: not at all

@@ -11,7 +11,7 @@
 namespace weir::pool {
 namespace {
 
-/// Moved at a time: so much passes before somebody who wants the device to stay is heard.
+/// Moved at a time. Between two such lots the removal can be cancelled.
 constexpr uint64_t listed_bytes = uint64_t{32} << 20U;
 /// Rounds in a row that free nothing and fail: then the failure is the answer.
 constexpr uint32_t most_barren = 3;
@@ -199,7 +199,7 @@ Status Membership::drain(Releasable &lock, PoolDevice &device) {
     if (empty(device)) return {};
     const uint64_t now = config_.clock->now_ns();
     if (now >= device.leave_by_ns()) return fail_late(device);
-    // Of work that ends on a device nobody tells, and nobody has heard what was told while the lock was dropped.
+    // The end of work on a device gives no signal, and a signal that was given while the lock was dropped is over: look again by the clock.
     const bool watched =
         rested || device.bounce->claimed() || !device.limbo.empty() || has_leases(device);
     const uint64_t until =
