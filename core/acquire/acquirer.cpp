@@ -414,7 +414,7 @@ Status Acquirer::acquire(Stream &stream, weir_use *uses, size_t count,
   plan.lease = lease;
   WEIR_TRY(build_plan(uses, count, &plan));
   if (plan.items.size() > lease::Lease::inline_items) lease->more.reserve(plan.items.size());
-  Remote remote(env_.memory);
+  move::RemoteParts remote(env_.memory);
   const bool any = std::any_of(plan.items.begin(), plan.items.end(),
                                [](const move::PlanItem &item) { return item.remote; });
   if (any && device != nullptr) {
