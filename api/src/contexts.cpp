@@ -18,11 +18,7 @@ struct Contexts {
   RankedMutex<Rank::process> mutex;
   std::vector<pool::Context *> all WEIR_GUARDED_BY(mutex);
   /// Whether the mutex is free, for the process's end, when nobody begins to use it any more but other threads may.
-  bool free_now() WEIR_IS_LOCK {
-    if (!mutex.try_lock()) return false;
-    mutex.unlock();
-    return true;
-  }
+  bool free_now() { return static_cast<bool>(TryGuard(mutex)); }
 };
 
 /// Never ended: a context may be ended while the process is.

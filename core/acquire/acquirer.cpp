@@ -386,7 +386,7 @@ static void name_acquire(page::BufferDirectory &buffers, std::span<const weir_us
 
 Status Acquirer::acquire(Stream &stream, weir_use *uses, size_t count,
                          const page::AcquireOptions &options, lease::Lease *lease) {
-  const policy::Scrubbing scrubbing(env_.scrub_turns);
+  const Scrubbing scrubbing(env_.scrub_turns);
   Locked lock(env_.sync.lock);
   const AtEnd tells([this]() WEIR_HELD { env_.pulse.beat(); });
   PoolDevice *device = nullptr;
@@ -414,7 +414,7 @@ Status Acquirer::acquire(Stream &stream, weir_use *uses, size_t count,
   plan.lease = lease;
   WEIR_TRY(build_plan(uses, count, &plan));
   if (plan.items.size() > lease::Lease::inline_items) lease->more.reserve(plan.items.size());
-  Remote remote(env_.memory);
+  move::RemoteParts remote(env_.memory);
   const bool any = std::any_of(plan.items.begin(), plan.items.end(),
                                [](const move::PlanItem &item) { return item.remote; });
   if (any && device != nullptr) {
@@ -481,7 +481,7 @@ Status Acquirer::bring_ahead(Releasable &lock,
   for (const policy::PrefetchRequest *request : requests) plan.items.push_back(item_of(*request));
   WEIR_TRY(bring_in(lock, plan, page::AcquireOptions{}));
   for (const move::PlanItem &item : plan.items) {
-    // The buffer may have died while its slab was being brought in; or somebody has it to himself, and may be moving it.
+    // The buffer may have died while its slab was being brought in; or a writer has it alone, and may be moving it.
     if (plan.terms.lends || !page_.buffers.hot(item.buffer).lives(item.generation, Word::writer))
       continue;
     const page::Target where = page_.buffers.target(item.buffer);

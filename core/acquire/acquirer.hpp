@@ -81,14 +81,14 @@ class Acquirer final : public move::Prefetcher::Bringer {
   Status look(Releasable &lock, Drive &drive, bool *ready) WEIR_HELD;
   /// Whether the set may take memory now, if it needs any.
   Status admitted(Releasable &lock, Drive &drive, bool *may) WEIR_HELD;
-  /// Leases everything and brings it in, or has done neither. *claimed: it had all been leased when it failed; *stuck: the plan
-  /// of the set that could not go on.
+  /// Leases the whole set and brings it in, or does neither. On failure *claimed tells whether all of it had been leased, and
+  /// *stuck which device's plan could not go on.
   Status claim_and_fill(Releasable &lock, Drive &drive, bool *claimed,
                         move::Plan **stuck) WEIR_HELD;
   /// Leases, then granules. On failure both are given back.
   Status try_claim(Releasable &lock, move::Plan &plan, move::Plan **stuck) WEIR_HELD;
-  /// Brings in what the plan and its others lack, of which everything is claimed. On failure nothing is any more; *stuck: who
-  /// failed.
+  /// Brings in what the plans of the set lack. All of it is claimed; on failure all claims are given back, and *stuck is the plan
+  /// that failed.
   Status fill_all(Releasable &lock, move::Plan &plan, move::Plan **stuck) WEIR_HELD;
   /// The runtime has less than the budget says: live with what there is.
   void lower_budget(PoolDevice &device) noexcept WEIR_HELD;

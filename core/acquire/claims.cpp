@@ -168,7 +168,7 @@ bool Claims::still_absent(const move::Plan &plan, const move::PlanPage &page) no
 bool Claims::still_stands(move::Plan &plan) {
   bool same = true;
   // Another reader of the same pages may have been faster.
-  plan.each([this, &same](const move::Plan &part) {
+  plan.each([&same](const move::Plan &part) {
     const auto stands = [&part](const move::PlanPage &page) {
       const PageState state = page.region->on(part.place())->pages[page.page].state();
       const Page &copies = page.region->pages[page.page];

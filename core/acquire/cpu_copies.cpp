@@ -225,7 +225,7 @@ Status CpuCopies::claim_range(move::Plan &plan, weir_buffer buffer, uint64_t off
 
 Status CpuCopies::copy_range(weir_buffer buffer, uint64_t offset, uint64_t length,
                              unsigned char *out, const unsigned char *in) {
-  const policy::Scrubbing scrubbing(env_.scrub_turns);
+  const Scrubbing scrubbing(env_.scrub_turns);
   Locked lock(env_.sync.lock);
   move::Plan plan(env_.memory, nullptr, nullptr);
   WEIR_TRY(claim_range(plan, buffer, offset, &length, in != nullptr ? WEIR_READ_WRITE : WEIR_READ));
@@ -289,7 +289,7 @@ Status CpuCopies::zero_held(Releasable &lock, const move::Plan &plan, const Targ
 }
 
 Status CpuCopies::discard(weir_buffer buffer, uint64_t offset, uint64_t length) {
-  const policy::Scrubbing scrubbing(env_.scrub_turns);
+  const Scrubbing scrubbing(env_.scrub_turns);
   Locked lock(env_.sync.lock);
   move::Plan plan(env_.memory, nullptr, nullptr);
   WEIR_TRY(claim_range(plan, buffer, offset, &length, WEIR_DISCARD_WRITE));

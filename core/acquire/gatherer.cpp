@@ -185,7 +185,7 @@ Status Gatherer::gather(Releasable &lock, move::Plan &plan) {
       // Nothing can leave. What small buffers and parts of large ones do not fill is all there is left.
       if (plan.terms.quiet || packed || wanted.client != UINT32_MAX) return made;
       packed = true;
-      // Whatever came of it: the lock was dropped, and a release that came meanwhile has woken nobody who waits for it.
+      // Whether it moved anything or not, try again: the lock was dropped, and a release meanwhile has woken no thread for this set.
       (void)others_.relocator.compact_for(lock, device, wanted.bytes, true);
       continue;
     }

@@ -46,8 +46,8 @@ class Gatherer {
   Status claim_page(move::Plan &plan, move::PlanPage &page, Short *what) WEIR_HELD;
   /// Claims a granule for every page that has none. On failure the caller gives back what was claimed.
   Status gather(Releasable &lock, move::Plan &plan) WEIR_HELD;
-  /// The set is short of room on a device where buffers that it uses elsewhere lie: claimed, they would be in its own way for ever.
-  /// They leave first, and what it was to use there in place comes to the stream's device. True: something has changed.
+  /// The set does not fit on a device because buffers that it uses on another device still have pages there; once leased, these could
+  /// not be evicted. So they are evicted first, and remote uses of this device become local ones. True: something has changed.
   bool give_way(Releasable &lock, move::Plan &plan, PoolDevice &device) WEIR_HELD;
 
  private:

@@ -145,7 +145,7 @@ void Grants::commit_part(move::Plan &plan) noexcept {
   });
   for (move::PlanItem &item : plan.items) {
     Region &region = *item.region;
-    region.is.cold = region.is.streaming;
+    region.leased_at(env_.ticks.now());
     if (item.virgin) page_.buffers.hot(item.buffer).set_flags(0, Word::virgin);
     if (item.writes()) {
       const uint32_t last = region.shape.page_at(item.base + item.end - 1);
@@ -153,7 +153,6 @@ void Grants::commit_part(move::Plan &plan) noexcept {
         page_.tiers.invalidate(region, p, written_bit(plan, region, p));
     }
     if (item.whole) lease_.history.grant_whole(item.buffer, item.writes(), plan.stream);
-    region.past.last_use = std::max(region.past.last_use, env_.ticks.now());
     prefetcher_.note_use(item.buffer, item.begin, item.end);
     pages_.refresh_word(item.buffer, region, item.base, item.size,
                         lease_.history.pending(item.buffer));

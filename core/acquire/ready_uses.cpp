@@ -83,8 +83,7 @@ void ReadyUses::commit(const Stream &stream, const PoolDevice &device, const Lea
                        const LeaseItem &item) noexcept {
   const page::Target where = page_.buffers.target(item.buffer);
   Region &region = *where.region;
-  region.is.cold = region.is.streaming;
-  region.past.last_use = std::max(region.past.last_use, env_.ticks.now());
+  region.leased_at(env_.ticks.now());
   prefetcher_.note_use(item.buffer, item.begin, item.end);
   if (item.remote() && item.writes())
     lease_.remote_writes.note({lease, item.buffer, page_.buffers.hot(item.buffer).generation(),

@@ -69,7 +69,7 @@ move::Plan &RemoteUses::plan_on(move::Plan &plan, PoolDevice &memory) {
 }
 
 Status RemoteUses::divide(Releasable &lock, move::Plan &plan) {
-  Remote &remote = *plan.remote;
+  move::RemoteParts &remote = *plan.remote;
   for (;;) {
     plan.items.clear();
     remote.plans.clear();

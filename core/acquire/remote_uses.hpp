@@ -23,16 +23,6 @@ namespace weir::acquire {
 
 class Slabs;  // acquire/slabs.hpp
 
-/// The uses of one acquire that may be granted where the pages are, and the plans for those that are, one a device. Such a plan
-/// brings nothing: all its pages are in place when it is made, and leased before the lock is dropped.
-struct Remote {
-  explicit Remote(std::pmr::memory_resource *memory) : asked(memory), plans(memory) {}
-
-  /// All items of the set, as they were asked for; divided anew before each try.
-  std::pmr::vector<move::PlanItem> asked;
-  std::pmr::vector<Owned<move::Plan>> plans;
-};
-
 /// What of the set is used where it lies.
 inline std::span<const Owned<move::Plan>> remote_parts(const move::Plan &plan) noexcept {
   if (plan.remote == nullptr) return {};

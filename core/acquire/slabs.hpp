@@ -25,7 +25,6 @@ class Slabs {
  public:
   struct Others {
     page::PageTable &pages;
-    page::IdleMemory &idle;
     move::HostRoom &host_room;
   };
   Slabs(const Env &env, const PageLayer &page, const LeaseLayer &lease, const Others &others,

@@ -88,7 +88,6 @@ Status StreamTable::fill_slot(const Device *device, bool wrap, void *owner, Stre
   slot->owner = owner;
   slot->wrapped = wrap;
   slot->may_capture = device != nullptr && device->table().stream_check != nullptr;
-  slot->closing = false;
   ++slot->generation;
   slot->timeline.open(device, handle, ticks_);
   slot->magic.store(Stream::alive_magic, std::memory_order_release);

@@ -24,7 +24,6 @@ struct Stream {
   void *owner = nullptr;     ///< the context, for handle checks
   bool wrapped = false;      ///< the native stream is the caller's
   bool may_capture = false;  ///< the runtime can make the stream record a graph
-  bool closing = false;
   Timeline timeline;
 
   /// Whether threads of Weir's own may enqueue on it.

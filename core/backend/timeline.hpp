@@ -40,7 +40,7 @@ struct Stamp {
 
 class alignas(64) Timeline {
  public:
-  /// Guards the ring's old end, its pins, and whatever the residency layer keeps beside it per stream. Never held across a call
+  /// Guards the ring's old end, its pins, and what lease/ keeps beside it per stream. Never held across a call
   /// of the backend.
   SpinLock lock;
 
@@ -127,7 +127,7 @@ class alignas(64) Timeline {
   /// without the lock; everything else is done under it.
   std::atomic<uint32_t> head_{0}, tail_{0};
   std::array<Entry, capacity> ring_{};
-  /// More than may be waited for: somebody who only asks finds one soon.
+  /// More than may be waited for at a time, so that a thread that only asks whether one has passed finds a free entry soon.
   std::array<Pinned, most_waited_for + 4> pinned_{};
   uint32_t pins_ = 0;  ///< entries of pinned_ in use
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // CpuShare: holds work of one thread's, with pieces of it that others do, to a share of a CPU. Time that is not used is saved up, to a
-// bound; what is used up has to be earned anew before the work goes on. It stops nobody: who works asks whether he may. What the
+// bound; what is used up has to be earned anew before the work goes on. It stops no thread: the work asks whether it may go on. What the
 // thread uses between two pieces of the work, to sleep and to wake, counts too, and pieces that come again and again are spread out so
 // that this leaves half of the share.
 //

@@ -47,24 +47,6 @@ void count(const Event &event, Counters *counters) noexcept {
   }
 }
 
-void EventRing::put(const Event &event) noexcept {
-  const size_t at = written_.load(std::memory_order_relaxed);
-  if (at - taken_.load(std::memory_order_acquire) == ring_.size()) {
-    lost_.fetch_add(1, std::memory_order_relaxed);
-    return;
-  }
-  ring_[at & (ring_.size() - 1)] = event;
-  written_.store(at + 1, std::memory_order_release);
-}
-
-bool EventRing::take(Event *event) noexcept {
-  const size_t at = taken_.load(std::memory_order_relaxed);
-  if (at == written_.load(std::memory_order_acquire)) return false;
-  *event = ring_[at & (ring_.size() - 1)];
-  taken_.store(at + 1, std::memory_order_release);
-  return true;
-}
-
 bool Events::listen(EventListener *listener) noexcept {
   const auto free = std::find(listeners_.begin(), listeners_.end(), nullptr);
   if (free == listeners_.end()) return false;

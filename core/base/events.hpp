@@ -12,11 +12,8 @@
 #include <weir/pool.h>
 
 #include <array>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <memory_resource>
-#include <vector>
 
 namespace weir {
 
@@ -209,25 +206,6 @@ class EventListener {
   const uint64_t mask_;
 };
 static_assert(static_cast<size_t>(What::count) <= 64);
-
-/// What one listener has been told and has not taken yet. One thread takes; an event that finds the ring full is lost, and counted.
-class EventRing final : public EventListener {
- public:
-  /// `capacity`: a power of two. Throws std::bad_alloc.
-  EventRing(uint64_t mask, size_t capacity, std::pmr::memory_resource *memory)
-      : EventListener(mask), ring_(capacity, memory) {}
-
-  bool take(Event *event) noexcept;
-  uint64_t lost() const noexcept { return lost_.load(std::memory_order_relaxed); }
-
-  /// One thread at a time, which the pool's lock sees to.
-  void put(const Event &event) noexcept override;
-
- private:
-  std::pmr::vector<Event> ring_;
-  std::atomic<size_t> written_{0}, taken_{0};
-  std::atomic<uint64_t> lost_{0};
-};
 
 class Events {
  public:

@@ -10,12 +10,13 @@
 //   trace_turn  held while traces of a context start and stop, and its pools come and go
 //   trace     of what traces write, and their thread, which looks at pools
 //   call      held through a call that uses the pool, and by which calls take turns: the clients and requests of a Pool, its
-//             devices, its loss callback, its Defragmenter's settings; one asynchronous request; a context's look at its pools
+//             devices, its loss callback, its Defragmenter's settings, its PolicyStore; one asynchronous request; a context's look at its
+//             pools
 //   upkeep    held for work beside the calls, which uses the pool: threads of Weir's own are started and ended (Workers,
-//             Background), what is to be scrubbed is overwritten (the engine)
+//             Background), what is to be scrubbed is overwritten (ScrubTurns)
 //   pool      the pool's lock
-//   transfer  held across calls of the backend that move or map memory: Carrier, SharedMapping, the engine's staging and the
-//             opening of its streams of moves
+//   transfer  held across calls of the backend that move or map memory: Carrier, SharedMapping, Relay's staging, and the opening
+//             of a TransferStreams' stream of moves
 //   mapping   a caller's turn with the mapping thread, which those above take: Mapper
 //   leaf      everything else: no other mutex is taken with it held
 //

@@ -62,7 +62,6 @@ struct Acquire : Note {
 
 struct Release : Note {
   uint64_t lease = 0;
-  uint32_t pool_id = 0;
   uint32_t stream = 0;
 };
 

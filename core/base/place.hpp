@@ -2,6 +2,9 @@
 //
 // Place: where a copy of a page can be. A device of the pool, by its position there, or one of the tiers below the devices. As bits
 // they make the masks of Page::latest(). What a lease conflict counts for is no place, but a ClaimScope (page/claim_scope.hpp).
+//
+// With LOST the masks of 32 bits are full. One place more (a tier on another node, a device beyond 28) takes masks of 64 bits, and
+// with them eight bytes more for each page. That bytes can be made anew is no place: a region would say so, not a page.
 #pragma once
 
 #include <bit>

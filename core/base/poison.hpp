@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Poison: a pattern that memory of the host is filled with as it stops being somebody's, so that a test can tell bytes that were
-// left there from bytes that belong there. It names the client who left: his own he may find again, anybody else's nobody may.
+// Poison: a pattern that host memory is filled with as it stops being a client's, so that a test can tell bytes that were left there
+// from bytes that belong there. The pattern names the client: the same client may read it again, no other may.
 // On in builds with WEIR_DEBUG_CHECKS; a test switches it on elsewhere, before it makes a pool.
 #pragma once
 

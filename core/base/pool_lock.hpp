@@ -83,7 +83,7 @@ class PoolLock {
   void stop() noexcept WEIR_HELD { stopping_ = true; }
   bool stopping() const noexcept WEIR_HELD { return stopping_; }
 
-  /// Whether nobody has it. For who must not wait, and has no other way: at the process's end.
+  /// Whether no thread has it. For code that must not wait and has no other way: at the process's end.
   bool free_now() noexcept WEIR_IS_LOCK {
     if (!mutex_.try_lock()) return false;
     mutex_.unlock();

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Each thread faults in a part of its own; the caller's thread is one of them.
 
 #include "core/base/prefault.hpp"
 

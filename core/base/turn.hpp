@@ -5,7 +5,7 @@
 // giving it are plain loads and stores: the spin lock is the only locked instruction of the two.
 //
 // A sleeper that came in the instant between the giver's store and its look for sleepers may be missed. It looks again by
-// itself after `backstop`, which is the most that this can cost.
+// itself after `backstop_ns`, which is the most that this can cost.
 #pragma once
 
 #include "core/base/mutex.hpp"

@@ -133,7 +133,7 @@ void BufferMaker::destroy_locked(uint32_t index) noexcept {
 }
 
 Status BufferMaker::destroy_buffer(weir_buffer buffer) {
-  policy::Scrubbing scrubbing(env_.scrub_turns);
+  Scrubbing scrubbing(env_.scrub_turns);
   Locked lock(env_.sync.lock);
   uint32_t index = 0;
   WEIR_TRY(page_.buffers.find(buffer, &index));

@@ -93,7 +93,7 @@ Status Holder::nest_hold(move::Plan &plan) {
 }
 
 Status Holder::hold(weir_buffer buffer, uint32_t device_id, HoldKind kind, uint64_t *address) {
-  const policy::Scrubbing scrubbing(env_.scrub_turns);
+  const Scrubbing scrubbing(env_.scrub_turns);
   Locked lock(env_.sync.lock);
   uint32_t index = 0;
   WEIR_TRY(page_.buffers.find(buffer, &index));
@@ -122,7 +122,7 @@ Status Holder::unhold(weir_buffer buffer) {
   const Target where = page_.buffers.target(index);
   drop_hold(*where.region);
   if (!page_.buffers.drop_hold(index)) return {};
-  // The hit path is as open as it would be without. Who has the buffer to himself may be moving it, and leaves it closed.
+  // The hit path is as it would be without the hold. Not where a writer has the buffer alone: it may be moving it, with the path closed.
   const uint64_t word = page_.buffers.hot(index).word.load(std::memory_order_relaxed);
   if ((word & Word::writer) == 0)
     others_.pages.refresh_word(index, *where.region, where.base, where.size,

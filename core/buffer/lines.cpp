@@ -28,7 +28,7 @@ Status Lines::bring_pinned(Releasable &lock, uint32_t index, PoolDevice &device,
   }
   others_.small.write_pages(region, where.base, where.size, device);
   page_.buffers.hot(index).set_flags(0, Word::virgin);
-  region.past.last_use = std::max(region.past.last_use, env_.ticks.now());
+  region.used_at(env_.ticks.now());
   return {};
 }
 
@@ -42,7 +42,7 @@ Status Lines::malloc(uint32_t device_id, Stream *stream, uint64_t size, uint32_t
   desc.size = size;
   desc.home = device_id;
   if (stream != nullptr) WEIR_TRY(stream->check_capture());
-  const policy::Scrubbing scrubbing(env_.scrub_turns);
+  const Scrubbing scrubbing(env_.scrub_turns);
   Locked lock(env_.sync.lock);
   uint32_t index = 0;
   WEIR_TRY(others_.maker.create_locked(desc, 0, true, stack, &index));

@@ -18,7 +18,7 @@ Status Registrar::host_register(weir_buffer buffer, void *memory, uint64_t flags
   WEIR_TRY(check_flags(flags, WEIR_HOST_LOAD));
   if (memory == nullptr || (reinterpret_cast<uint64_t>(memory) & 4095U) != 0)
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "memory %p is NULL or not page-aligned", memory);
-  const policy::Scrubbing scrubbing(env_.scrub_turns);
+  const Scrubbing scrubbing(env_.scrub_turns);
   Locked lock(env_.sync.lock);
   uint32_t index = 0;
   WEIR_TRY(page_.buffers.find(buffer, &index));
@@ -94,7 +94,7 @@ void Registrar::unregister_memory(Releasable &lock, Region &region) noexcept {
 }
 
 Status Registrar::host_unregister(weir_buffer buffer) {
-  const policy::Scrubbing scrubbing(env_.scrub_turns);
+  const Scrubbing scrubbing(env_.scrub_turns);
   Locked lock(env_.sync.lock);
   uint32_t index = 0;
   WEIR_TRY(page_.buffers.find(buffer, &index));

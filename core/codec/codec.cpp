@@ -76,10 +76,11 @@ struct Codec::Page {
   BlobShape shape;
   Effort effort;
   Workers::Urgency urgency;
-  BlockMethod *same, *as_is;
+  struct {
+    BlockMethod *same, *as_is, *sparse = nullptr, *fx = nullptr;
+  } coders;
   const bool secret;  ///< nothing of it may stay on a stack
   const bool must;    ///< there is a blob in any case: blocks that stay as they are need not wait
-  BlockMethod *sparse = nullptr, *fx = nullptr;
   BlockMethod *method = nullptr;  ///< besides SAME, RAW and what takes its place; none: only those
   Form form = Form::bytes;        ///< what the method is told of the bytes
   bool tried = false;             ///< method is what a trial found
@@ -105,12 +106,13 @@ struct Codec::Page {
   BlockMethod *stand_in(const BlockMethod *planned, const unsigned char *block,
                         uint64_t length) const noexcept {
     const bool floats = planned == nullptr || planned->id() == MethodId::fx;
-    return floats && sparse != nullptr && many_zeros(block, length) ? sparse : nullptr;
+    return floats && coders.sparse != nullptr && many_zeros(block, length) ? coders.sparse
+                                                                           : nullptr;
   }
 
   /// What codes a block of which some value does not fit into two bytes, where the others' do.
   BlockMethod *unless_narrow() const noexcept {
-    return method != nullptr && method->id() == MethodId::narrow ? fx : nullptr;
+    return method != nullptr && method->id() == MethodId::narrow ? coders.fx : nullptr;
   }
 
   /// Whether all blocks before this one, which is not done itself, are where they belong: then so can this one be at
@@ -128,8 +130,8 @@ struct Codec::Page {
     const bool next = is_next(index);
     unsigned char *const to = next ? out + end : place(index);
     if (shape.sums) store_little(out + shape.sum_at(index), checksum_of(block, length));
-    const BlockMethod *by = same;
-    uint64_t coded = same->encode(block, length, form, to, length);
+    const BlockMethod *by = coders.same;
+    uint64_t coded = coders.same->encode(block, length, form, to, length);
     for (BlockMethod *with :
          {skipped ? nullptr : stand_in(method, block, length), method, unless_narrow()}) {
       if (coded != 0 || with == nullptr) continue;
@@ -137,8 +139,8 @@ struct Codec::Page {
       coded = with->encode(block, length, form, to, paying(length));
     }
     if (coded == 0) {
-      by = as_is;
-      coded = must ? as_is->encode(block, length, form, to, length) : length;
+      by = coders.as_is;
+      coded = must ? coders.as_is->encode(block, length, form, to, length) : length;
     }
     if (secret) clear_stack();
     note(index, by->id(), coded, next);
@@ -184,7 +186,7 @@ struct Codec::Page {
     if (static_cast<MethodId>(method_of) != MethodId::raw) return;
     const uint64_t length = shape.length(index);
     unsigned char *const to = out + shape.from(out, index);
-    (void)as_is->encode(in + BlobShape::start(index), length, form, to, length);
+    (void)coders.as_is->encode(in + BlobShape::start(index), length, form, to, length);
   }
 
   /// Whether it can have as many SAME blocks as it takes to pay: a look at both ends of each.
@@ -298,8 +300,8 @@ void Codec::pick(Page &page, CodecPlan *plan) noexcept {
     return;
   }
   if (choice_ == CodecChoice::automatic) {
-    page.sparse = methods_.find(MethodId::sparse);
-    page.fx = methods_.find(MethodId::fx);
+    page.coders.sparse = methods_.find(MethodId::sparse);
+    page.coders.fx = methods_.find(MethodId::fx);
     BlockMethod *known = methods_.candidate(static_cast<MethodId>(plan->method), page.effort);
     if (known == nullptr || plan->age >= trial_period) return try_methods(page, *plan);
     page.method = known;
@@ -371,8 +373,7 @@ uint64_t Codec::encode(const void *in, uint64_t raw, void *out, bool must, Codec
             .shape = shape,
             .effort = effort,
             .urgency = urgency,
-            .same = methods_.find(MethodId::same),
-            .as_is = methods_.find(MethodId::raw),
+            .coders = {methods_.find(MethodId::same), methods_.find(MethodId::raw)},
             .secret = secret,
             .must = must};
   struct Forget {  // however it ends

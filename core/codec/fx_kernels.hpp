@@ -2,7 +2,7 @@
 //
 // What the parts of FX share: how a coded block is laid out, and the kernels, which code whole groups of 64 elements
 // and know nothing of bounds. Who calls them has made sure of all that they touch: the planes have room for the
-// groups, and behind `escapes` there are `escape_reach` bytes for the groups of one call, to be written or read
+// groups, and behind `escapes` there are `fx_escape_reach` bytes for the groups of one call, to be written or read
 // beyond those that count. A kernel moves the pointers on.
 //
 // An element is taken for a word whose top 8 bits (f16: 5) have the code, and are called its exponent. Rotated, they are

@@ -2,7 +2,7 @@
 //
 // Admission: who may take memory while it is short, first come first served. Only the head of the queue counts leases and holds
 // granules while it is short, so that two sets can't starve each other. While the head waits for others' leases it holds nothing,
-// and whoever finds enough that is free may go past it: that keeps those moving who hold the leases.
+// and a set for which enough is free may go past it: so threads that hold leases get on, and release them.
 #pragma once
 
 #include "core/base/pool_lock.hpp"
@@ -42,8 +42,8 @@ class Admission {
     Admission &admission_;
   };
 
-  /// May somebody who needs memory try to get it now? `fits`: as much is free; `patient`: it would wait for leases. Unless it is
-  /// refused, or goes past others, it is in the queue from now on.
+  /// Whether a set that needs memory may try to get it now. `fits`: as much is free; `patient`: the caller would wait for leases.
+  /// Unless it is refused, or goes past others, it is in the queue from now on.
   Answer ask(Ticket &ticket, bool fits, bool patient) noexcept WEIR_HELD {
     if (head_ == nullptr) enter(ticket);
     if (head_ == &ticket) return Answer::go;

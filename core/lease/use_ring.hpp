@@ -37,8 +37,6 @@ struct UseRecord {
 
 class UseRing {
  public:
-  using Record = RecordRing<2>::Record;
-
   UseRing(uint32_t slot_, uint32_t life_) noexcept : slot(slot_), life(life_) {}
 
   // ---- the writer: the thread whose ring it is, or who holds the stream's timeline lock ----

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Rings of threads are made here, and filled with what the hit path has not granted.
 
 #include "core/lease/use_writer.hpp"
 

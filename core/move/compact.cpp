@@ -4,7 +4,7 @@
 // common: claimed under the lock, carried out without it, settled under it again.
 //
 // The pages of both places are busy from the claim to the settling, which is no longer than it takes to hand the copies to the
-// device: who comes for the buffer meanwhile waits for that, and nobody waits for the copies on the CPU. A buffer that was leased,
+// device: an acquire of the buffer waits for that long, and no thread waits for the copies on the CPU. A buffer that was leased,
 // held or destroyed between claim and settling has not been moved. Until it is settled the old place is the buffer's, and the new
 // one a reserved node with the buffer as its owner.
 

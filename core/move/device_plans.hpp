@@ -99,8 +99,8 @@ struct Comparison {
   size_t place = 0;
   Compared done;
 };
-/// Births and deaths have been lost: who is taken for alive and is not is forgotten, who lives and is not known becomes so. Some of them at a
-/// time; true: there are more.
+/// After births and deaths were lost from the log: compares the buffers that the learner takes for alive with those there are. It forgets
+/// those that are gone and learns of those it does not know, some at a time. True: there are more.
 bool compare_living(const PageLayer &page, const LeaseLayer &lease, const PoolDevice &device,
                     Learned &own, Compared *done) noexcept WEIR_HELD;
 

@@ -190,7 +190,8 @@ void Evictor::run(Releasable &lock, Drain &drain, const std::pmr::vector<PageRef
     for (const PageRef &ref : pages) pages_.give_back(page_.regions.at(ref.region), ref, device);
     throw;
   }
-  // Chosen, they are known to nobody while places are found for them: who finds nothing else to take waits.
+  // The policy has forgotten the chosen pages, and they are not DRAINING yet. So `in_flight` is raised meanwhile: a thread that
+  // finds no other victim waits.
   {
     ++device.in_flight;
     const AtEnd placed([&device] { --device.in_flight; });

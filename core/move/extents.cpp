@@ -45,7 +45,7 @@ void Relocator::survey_segments(uint8_t place, Survey *survey) {
                                 .first = survey->occupants.size()});
       continue;
     }
-    // What no region has is somebody's who is about to fill it, or was left a moment ago.
+    // An extent that no region has: a plan is about to fill it, or a region has left it a moment ago.
     Occupant tenant{
         .offset = piece.offset, .size = piece.size, .node = piece.extent, .blocker = Blocker::busy};
     if (piece.extent < owners.size() && owners[piece.extent] != UINT32_MAX) {

@@ -45,9 +45,9 @@ class Lender {
  private:
   /// Whether a neighbour could take the page, if it had the room.
   bool may_lend(const Victim &victim, const PoolDevice &from, const PoolDevice &to) WEIR_HELD;
-  /// Who has memory to spare for the page, by the best link, and of links that are alike whoever has the most; `dropping`: or
-  /// would have, if others left. Each borrower looks round from its own place on, so that several of them do not fall on the same
-  /// neighbour first.
+  /// The device with memory to spare for the page that has the best link; of several with links alike the one with the most memory to
+  /// spare. `dropping`: what it could drop counts, too. Each borrower begins to look at the device after itself, so that several of
+  /// them do not choose the same neighbour.
   PoolDevice *neighbour_for(const Victim &victim, const PoolDevice &from, bool dropping) WEIR_HELD;
   /// Gives up what costs no copy: borrowed pages that lie elsewhere too, which many do that were brought back and not
   /// written, and those of dead buffers. False: there are none. Drops the lock.

@@ -22,10 +22,6 @@
 
 #include <algorithm>
 
-namespace weir::acquire {
-struct Remote;  // remote_uses.hpp
-}  // namespace weir::acquire
-
 namespace weir::move {
 
 /// Its region, base, size and pages are resolved under the lock, and void after that was dropped without claims.
@@ -108,6 +104,8 @@ struct Freight {
   transfer::Bounce *shut = nullptr;  ///< one whose memory could not be had
 };
 
+struct RemoteParts;
+
 struct Plan {
   Plan(std::pmr::memory_resource *memory, Stream *stream_, PoolDevice *device_)
       : stream(stream_),
@@ -135,7 +133,7 @@ struct Plan {
     bool every_place = false;  ///< a copy from or to the host: conflicts byte by byte everywhere
     uint64_t not_before = 0;
   } terms;
-  acquire::Remote *remote = nullptr;  ///< what may be used where it lies; nullptr: nothing of it
+  RemoteParts *remote = nullptr;  ///< what may be used where it lies; nullptr: nothing of it
   uint32_t not_there = 0;  ///< devices, as bits, on whose memory nothing is to be used so after all
   uint32_t joined;  ///< as the plan was made: a device that leaves is another when it is back
   std::pmr::vector<PlanItem> items;
@@ -206,6 +204,16 @@ struct Plan {
     body(*this);
     for (Plan &other : others) body(other);
   }
+};
+
+/// The uses of one acquire that may be granted where the pages are, and the plans for those that are, one a device. Such a plan
+/// brings nothing: all its pages are in place when it is made, and leased before the lock is dropped.
+struct RemoteParts {
+  explicit RemoteParts(std::pmr::memory_resource *memory) : asked(memory), plans(memory) {}
+
+  /// All items of the set, as they were asked for; divided anew before each try.
+  std::pmr::vector<PlanItem> asked;
+  std::pmr::vector<Owned<Plan>> plans;
 };
 
 }  // namespace weir::move

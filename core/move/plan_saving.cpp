@@ -28,7 +28,7 @@ void PlanExecutor::save(policy::SavedProgram *program, uint64_t most_bytes) {
     const Time::time_point until = Time::now() + most_wait;
     Locked lock(env_.sync.lock);
     const uint64_t request = catch_ups_.ask();
-    // Who learns nothing now, since the share is used up, will pass over what there is. A pool that ends tells nobody here.
+    // While the share of a CPU is used up nothing is learned, and what is logged will be skipped. The end of the pool gives no signal here.
     while (!catch_ups_.answered(request) && !stands_back_ && !env_.sync.lock.stopping() &&
            Time::now() < until) {
       wake();

@@ -170,7 +170,7 @@ Status Prefetcher::prefetch(Stream &stream, const weir_use *uses, size_t count) 
     return fail(WEIR_ERROR_NOT_SUPPORTED, "prefetch to the CPU's memory is not supported");
   StreamState *state = nullptr;
   WEIR_TRY(admit(stream, count, &state));
-  const policy::Scrubbing scrubbing(env_.scrub_turns);
+  const Scrubbing scrubbing(env_.scrub_turns);
   Locked lock(env_.sync.lock);
   uint8_t place = 0;
   WEIR_TRY(find_place(page_.devices, stream, &place));
@@ -205,8 +205,7 @@ void Prefetcher::ask(Releasable &lock, PrefetchBatch &asked, uint32_t slot) {
     request.bytes = bytes_of(request, false);
     hints_.ask(request, life, *this);
     // It is as good as used just now: what is older goes before it, also when the hint has ended.
-    Region &region = *page_.buffers.target(request.buffer).region;
-    region.past.last_use = std::max(region.past.last_use, env_.ticks.now());
+    page_.buffers.target(request.buffer).region->used_at(env_.ticks.now());
   }
   if (hints_.retry()) env_.sync.wakes.prefetcher.notify_all();
   if (env_.config.background) return;
@@ -413,7 +412,7 @@ bool Prefetcher::run(Releasable &lock, PrefetchBatch &batch) {
 }
 
 Status Prefetcher::rebalance(uint64_t bytes, uint64_t *moved) {
-  const policy::Scrubbing scrubbing(env_.scrub_turns);
+  const Scrubbing scrubbing(env_.scrub_turns);
   Locked lock(env_.sync.lock);
   *moved = 0;
   if (rebalancer_ == nullptr) return {};

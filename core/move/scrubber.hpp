@@ -17,7 +17,7 @@
 
 namespace weir::move {
 
-class Scrubber final : public policy::ScrubTurns::Work {
+class Scrubber final : public ScrubTurns::Work {
  public:
   struct Others {
     transfer::Carrier &carrier;

@@ -51,7 +51,7 @@ void Aliases::hide(Region &region, uint32_t page) noexcept {
   const uint64_t word = region.owner.buffer != BufferDirectory::none
                             ? buffers_.hot(region.owner.buffer).word.load(std::memory_order_relaxed)
                             : 0;
-  // Who has the whole buffer to himself to write it is the one who gives the slot up.
+  // The lease that has the whole buffer alone, to write it, gives the slot up itself.
   if (!in_use(region) || (word & Word::writer) != 0) {
     drop(region);
     return;

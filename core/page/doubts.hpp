@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Doubts: pages that came, or come, through memory of another device than their source and destination, or of the host. A copy on
-// from memory in between succeeds whatever is there, and a lost device's fences count as passed. So what came that way is
-// believed, should one of the devices be lost, only when its copies to there have ended for certain. Guarded by the pool's lock.
+// Doubts: pages that came, or come, through memory of a third device or of the host. The second hop of such a copy succeeds even if
+// the first never arrived, and the fences of a lost device count as passed. So a page is remembered here until the fences of its
+// first hop are known to have signalled; if a device on its way is lost before, its copy is not believed. Guarded by the pool's lock.
 //
 // Invariant: there is room for all pages that room was made for and not given back, so that noting one can't fail.
 #pragma once

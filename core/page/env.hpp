@@ -6,12 +6,12 @@
 
 #include "core/base/events.hpp"
 #include "core/base/pulse.hpp"
+#include "core/base/scrub_turns.hpp"
 #include "core/base/sync.hpp"
 #include "core/page/config.hpp"
 #include "core/page/pool_device.hpp"
 #include "core/page/slab_allocator.hpp"
 #include "core/page/use_times.hpp"
-#include "core/policy/scrub_turns.hpp"
 
 namespace weir::page {
 
@@ -26,8 +26,8 @@ struct Env {
   Ticks &ticks;
   Events &events;
   Gauges &gauges WEIR_GUARDED;
-  policy::ScrubTurns &scrub_turns;  ///< of what could not be overwritten at once
-  Pulse &pulse;                     ///< for calls that end
+  ScrubTurns &scrub_turns;  ///< of what could not be overwritten at once
+  Pulse &pulse;             ///< for calls that end
 };
 
 /// Which pages there are, and where they are.

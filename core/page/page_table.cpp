@@ -172,8 +172,8 @@ void PageTable::refresh_word(uint32_t index, Region &region, uint64_t base, uint
   for (uint32_t p = region.shape.page_at(base); resident && p <= last; ++p) {
     const DevicePage &state = home->pages[p];
     const Page &copies = region.pages[p];
-    // Busy: another device is being filled from it, so writers must come the slow way.
-    // So must whoever makes a borrowed page his own.
+    // Busy: another device is being filled from it, so writers must come the slow way. Borrowed: the next use must keep the
+    // page, which the hit path can't (keep_borrowed()).
     resident = state.state() == PageState::resident && copies.busy() == 0 &&
                (copies.latest() & bit) != 0 && !state.borrowed;
     sole = sole && copies.latest() == bit;

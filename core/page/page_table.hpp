@@ -80,7 +80,7 @@ class PageTable {
   void offer_borrowed(Region &region, uint32_t page, PoolDevice &to) noexcept WEIR_HELD;
   /// It had chosen the page, which stays.
   void give_back(Region &region, const PageRef &ref, PoolDevice &device) noexcept WEIR_HELD;
-  /// Somebody uses the page on the neighbour himself: it is there for its own sake from now on.
+  /// The neighbour itself uses the page: it is borrowed no more.
   void keep_borrowed(Region &region, uint32_t page, PoolDevice &device) noexcept WEIR_HELD;
 
   // ---- pages that leave ----

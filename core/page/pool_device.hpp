@@ -90,9 +90,9 @@ inline bool on_device(const Region &region, const Residence &here, uint32_t page
          (copies.latest() == 0 || (copies.latest() & here.place_bit()) != 0);
 }
 
-/// A borrowed page that lies elsewhere too, or is an older version: it is not leased where it is, so leases and holds on
-/// other devices are no reason to keep it. One that was leased there by a stream of another device may be leased so now, or
-/// that one's work may not have ended: it goes like any other page, but first.
+/// Whether a borrowed copy is redundant: another copy of the latest version exists, or this one is stale; and no stream of another
+/// device has used it here since it was lent. It may be evicted even while its buffer is leased elsewhere. A copy that was
+/// used here may be in use still, so it is evicted by the usual rules, though before other pages.
 inline bool is_spare(const Region &region, uint32_t page, const Residence &here) noexcept {
   const DevicePage &state = here.pages[page];
   return state.borrowed && !state.visited && region.pages[page].latest() != here.place_bit();

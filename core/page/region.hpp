@@ -13,6 +13,8 @@
 #include "core/page/sharing.hpp"
 #include "core/page/slab.hpp"
 
+#include <algorithm>
+
 namespace weir::page {
 
 /// Pages of a region, or their states on a device. Everybody may look; only page/ changes one (scripts/check-structure).
@@ -101,8 +103,8 @@ struct Region {
   /// Where it begins and ends in granules that it shares.
   struct Layout {
     uint8_t lot_place = no_lot;  ///< of its lot; elsewhere fragments have granules to themselves
-    /// It shares granules, and nobody has been told its address: 1 + log2 of that one's alignment. Its lot may still be another
-    /// (acquire/layouts.cpp). 0: it may not.
+    /// Not 0: it shares granules, and no caller has been told its address yet, so its lot may still be exchanged
+    /// (acquire/layouts.cpp). The value is 1 + log2 of the address's alignment.
     uint8_t unsettled = 0;
   } layout;
   codec::Form rounds = codec::Form::bytes;  ///< for floats in COMPRESSED; `bytes`: not at all
@@ -157,6 +159,13 @@ struct Region {
   }
   /// Whether that or a hold keeps the page on the device.
   bool held(uint32_t page, uint8_t place) const noexcept { return held_on(place) || pins(page); }
+  /// It counts as used at the tick: what was used longer ago leaves first.
+  void used_at(uint64_t tick) noexcept { past.last_use = std::max(past.last_use, tick); }
+  /// Leased: what was advised COLD is so no more, unless it is STREAMING.
+  void leased_at(uint64_t tick) noexcept {
+    is.cold = is.streaming;
+    used_at(tick);
+  }
   /// One more, or one less, needs the page where it is (Page::leases).
   void count_lease(uint32_t page, int delta) noexcept {
     pages.edit(page).leases = static_cast<uint16_t>(pages[page].leases + delta);

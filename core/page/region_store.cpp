@@ -10,7 +10,8 @@
 namespace weir::page {
 namespace {
 
-/// Of what a new region of that shape could take over. Whoever shares granules fits by his size alone, wherever he begins.
+/// The key of the kept regions that a new region of that shape could take over. Regions that share granules match by size alone,
+/// wherever in a granule they begin.
 uint64_t shape_key(const Geometry &shape, uint8_t home, uint32_t client) noexcept {
   uint64_t key = shape.shared ? ~shape.size : shape.large;
   for (const uint64_t part : {shape.shared ? 0 : uint64_t{shape.small}, shape.small_bytes,

@@ -44,8 +44,6 @@ class Shards {
     return place_of_.get_allocator().resource();
   }
   uint8_t place_of(uint32_t page) const noexcept { return place_of_[page]; }
-  /// Devices that have pages of it, or would, were it larger; as bits.
-  uint32_t bits() const noexcept { return bits_; }
   bool has(uint8_t place) const noexcept { return (bits_ >> place & 1U) != 0; }
   uint32_t count() const noexcept { return count_; }
   uint8_t place(uint32_t i) const noexcept { return places_[i].place; }

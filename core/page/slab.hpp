@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Slab: which ranges of a region its tenants have, and which of its pages have tenants at all. A page without any is idle:
-// its bytes are nobody's, it is charged to nobody, and it is given up before any other. Where tenants never move (memory of
+// its bytes belong to no buffer, it is charged to no client, and it is given up before any other. Where tenants never move (memory of
 // weir_malloc), such a page's range is not among the free ranges either, so that a free range is always one on pages that
 // have to be in place anyway: each of them is `closed` by a node of its own. Guarded by the pool's lock.
 #pragma once

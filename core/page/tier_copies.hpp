@@ -13,11 +13,11 @@
 #include "core/backend/stream.hpp"
 #include "core/base/clock.hpp"
 #include "core/base/events.hpp"
+#include "core/base/scrub_turns.hpp"
 #include "core/page/aliases.hpp"
 #include "core/page/place_index.hpp"
 #include "core/page/region_pin.hpp"
 #include "core/policy/policy.hpp"
-#include "core/policy/scrub_turns.hpp"
 #include "core/tier/cold_tiers.hpp"
 #include "core/tier/lift.hpp"
 
@@ -70,7 +70,7 @@ class TierCopies {
   };
 
   TierCopies(std::pmr::memory_resource *memory, const Tables &tables, tier::ColdTiers &cold,
-             policy::ScrubTurns &scrub, backend::StreamTable &streams, Ticks &ticks)
+             ScrubTurns &scrub, backend::StreamTable &streams, Ticks &ticks)
       : tables_(tables),
         cold_(cold),
         scrub_(scrub),
@@ -168,7 +168,8 @@ class TierCopies {
   /// Of a slot given up (`secret`: of one that is to be scrubbed) the copies up that hold it; none: there is no such slot.
   std::optional<PendingCopies> retired(bool secret) const noexcept WEIR_HELD;
 
-  /// Whether it has checksums there. Not where what lies below is rounded: a page has one checksum, which is about that.
+  /// Whether the region's copies in HOST have checksums. Not where floats are rounded on the way to COMPRESSED: a page has one
+  /// checksum, and there it covers the rounded bytes.
   bool sums_host(const Region &region) const noexcept {
     return sums_host_ && region.rounds == codec::Form::bytes;
   }
@@ -228,7 +229,7 @@ class TierCopies {
 
   const Tables tables_;
   tier::ColdTiers &cold_;
-  policy::ScrubTurns &scrub_;
+  ScrubTurns &scrub_;
   backend::StreamTable &streams_;
   Ticks &ticks_;
   Aliases aliases_;

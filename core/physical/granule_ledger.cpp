@@ -6,6 +6,7 @@
 #include "core/physical/granule_ledger.hpp"
 
 #include "core/base/grow.hpp"
+#include "core/physical/align.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -20,8 +21,6 @@ constexpr int aligned_looks = 8;
 uint64_t quanta_of(uint64_t bytes) {
   return (bytes + GranuleLedger::quantum - 1) / GranuleLedger::quantum;
 }
-uint64_t align_up(uint64_t value, uint64_t step) { return (value + step - 1) & ~(step - 1); }
-uint64_t align_down(uint64_t value, uint64_t step) { return value & ~(step - 1); }
 
 }  // namespace
 

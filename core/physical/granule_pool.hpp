@@ -3,7 +3,7 @@
 // GranulePool: the physical memory of one device of one pool, under a hard budget.
 //
 // With VMM it keeps granules of two size classes; without, it carves extents of any size out of segments (segments.hpp).
-// It answers "none" when there is no room and never evicts: making room is the residency layer's. The budget counts
+// It answers "none" when there is no room and never evicts: making room is for the layers above. The budget counts
 // what is held from the system, what is idle or on its way there and back included, so it can never be passed.
 //
 // Two steps, because runtime calls may take hundreds of microseconds: claim() and release() are bookkeeping

@@ -5,18 +5,13 @@
 #include "core/physical/shared_line.hpp"
 
 #include "core/base/grow.hpp"
+#include "core/physical/align.hpp"
 
 #include <algorithm>
 #include <bit>
 #include <cassert>
 
 namespace weir::physical {
-namespace {
-
-uint64_t align_up(uint64_t value, uint64_t step) { return (value + step - 1) & ~(step - 1); }
-uint64_t align_down(uint64_t value, uint64_t step) { return value & ~(step - 1); }
-
-}  // namespace
 
 SharedLine::SharedLine(uint64_t bytes, uint64_t page, std::pmr::memory_resource *memory,
                        uint64_t least_share)

@@ -91,7 +91,6 @@ class SharedLine {
 
   uint64_t page() const noexcept { return page_ * quantum; }
   uint64_t open_pages() const noexcept { return open_; }
-  uint64_t used() const noexcept { return used_ * quantum; }
   uint64_t runs() const noexcept { return runs_; }
 
   /// Empty, or the first invariant that does not hold. O(n).

@@ -101,7 +101,7 @@ void Hints::ask_again(uint32_t buffer, uint64_t begin, uint64_t end, HintView &v
     if (queued) continue;
     request.mode = WEIR_READ;
     request.remote = false;
-    request.refused = round_;            // the room is somebody's: nobody is woken for it now
+    request.refused = round_;            // the room is taken: no prefetcher is woken for it now
     if_memory([&] { queue(request); });  // or a hint less
   }
 }

@@ -2,9 +2,9 @@
 //
 // Hints: what calls have asked to be prefetched. The requests wait here in the order of their calls, and until their bytes are
 // used they count as needed next. A hint ends when its bytes are used, and when its stream has made as many acquires as the
-// device has pages: who asks for more than he uses keeps nobody's memory for ever. The hit path knows nothing of all this. That a
-// buffer was used there shows in its stamp, and how often in counters that it keeps anyway, so a hint's end is found when
-// somebody looks.
+// device has pages: so a program that asks for more than it uses does not keep memory for ever. The hit path knows nothing of
+// this. That a buffer was used shows in its stamp, and how often in counters that are kept anyway; so the end of a hint is found
+// when hints are looked at.
 //
 // Where the device is too small for what was prefetched and the set that is used before it, the order matters: a page that comes
 // before the acquire that needs its room has come for nothing. Whether the next acquire is the one that was prefetched first, or
@@ -27,7 +27,7 @@
 
 namespace weir::policy {
 
-/// What the prefetchers are asked for, by whoever asks: bytes of a buffer that are to come to a device for nobody's lease.
+/// One request to the prefetchers: bytes of a buffer that are to come to a device without a lease.
 struct PrefetchRequest {
   uint32_t buffer;
   uint64_t generation;

@@ -92,13 +92,10 @@ class ProgramLog {
   /// What becomes of a buffer is not known: its number may be another's from now on. Unknown ones are passed over.
   void left(uint32_t buffer) noexcept;
   /// An operation begins, with the births that have waited for it. Returns its number. `uses`: that follow, at most
-  /// most_uses(), for which room is made. The operation's stream is below Sizes::streams.
+  /// Sizes::uses, for which room is made, and 65535. The operation's stream is below Sizes::streams.
   uint32_t begin_operation(uint32_t name, uint32_t shape, uint32_t stream, uint32_t uses) noexcept;
   /// The newest operation uses a buffer that lives, as its use number `slot`. Several uses of one buffer become one.
   void add_use(uint32_t life, const ObservedUse &use, uint32_t slot) noexcept;
-  uint32_t most_uses() const noexcept {
-    return uses_.capacity() < 65535 ? uses_.capacity() : 65535;
-  }
 
   /// So many have been numbered that the log is to be cleared before the next operation.
   bool used_up() const noexcept;

@@ -113,11 +113,10 @@ class ResidencyPlan {
   }
 
   const Prices &prices() const noexcept { return prices_; }
-  uint64_t now() const noexcept { return now_; }
   uint32_t misses() const noexcept { return misses_; }       ///< since it was made
   uint64_t planned() const noexcept { return planned_; }     ///< the last operation that is planned
   uint64_t virtual_bytes() const noexcept { return used_; }  ///< in memory after it
-  /// The most bytes in memory at one of the operations [from, to), as planned; all of them after now() and planned.
+  /// The most bytes in memory at one of the operations [from, to), as planned; all of them are still to come, and planned.
   int64_t most_planned(uint64_t from, uint64_t to) const noexcept {
     return profile_.largest(from, to);
   }

@@ -54,7 +54,8 @@ void Background::run(Lane &lane) {
     if (worked) stretch.tell();
     if (lane.pulse != nullptr) lane.pulse->beat();
     if (worked || lane.ending || lock_.stopping()) continue;
-    // It rests in any case: who only ever holds the lock leaves none for those whose work it waits for.
+    // It rests even if the next step is due: else this thread could take the lock again and again and keep it from those whose
+    // work it waits for.
     rest(lane, lock, std::max(lane.task.rest_ns(), least_rest_ns));
   }
   lane.ending = false;

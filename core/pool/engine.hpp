@@ -169,7 +169,7 @@ class Engine final {
     move::Demoter demoter;
     move::HostRoom host_room;
     Owned<move::Recompressor> recompressor;
-    policy::ScrubTurns scrub_turns;
+    ScrubTurns scrub_turns;
   };
   struct Services {
     Services(const Env &env, const PageLayer &page, const LeaseLayer &lease, PageOwners &owners,

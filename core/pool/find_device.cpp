@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Takes the first wish that a device fits, of several that fit one with much free memory; a refusal says which devices there are.
 
 #include "core/pool/find_device.hpp"
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Counters, what is told of one buffer, and walks over all. Nothing here changes the pool.
 
 #include "core/pool/inspector.hpp"
 

@@ -11,8 +11,8 @@
 namespace weir::pool {
 namespace {
 
-/// Moved at a time: so much passes before somebody who wants the device to stay is heard.
-constexpr uint64_t batch_bytes = uint64_t{32} << 20U;
+/// Moved at a time. Between two such lots the removal can be cancelled.
+constexpr uint64_t listed_bytes = uint64_t{32} << 20U;
 /// Rounds in a row that free nothing and fail: then the failure is the answer.
 constexpr uint32_t most_barren = 3;
 /// Between two looks at work that nobody tells the end of.
@@ -124,7 +124,7 @@ Status Membership::begin_leaving(uint32_t device_id, uint64_t timeout_ns, PoolDe
 }
 
 Status Membership::remove(uint32_t device_id, uint64_t timeout_ns) {
-  const policy::Scrubbing scrubbing(env_.scrub_turns, true);
+  const Scrubbing scrubbing(env_.scrub_turns, true);
   Locked lock(env_.sync.lock);
   PoolDevice *device = nullptr;
   WEIR_TRY(begin_leaving(device_id, timeout_ns, &device));
@@ -199,7 +199,7 @@ Status Membership::drain(Releasable &lock, PoolDevice &device) {
     if (empty(device)) return {};
     const uint64_t now = config_.clock->now_ns();
     if (now >= device.leave_by_ns()) return fail_late(device);
-    // Of work that ends on a device nobody tells, and nobody has heard what was told while the lock was dropped.
+    // The end of work on a device gives no signal, and a signal that was given while the lock was dropped is over: look again by the clock.
     const bool watched =
         rested || device.bounce->claimed() || !device.limbo.empty() || has_leases(device);
     const uint64_t until =
@@ -213,7 +213,7 @@ uint64_t Membership::list_pages_of(Region &region, PoolDevice &device, uint32_t 
                                    uint64_t *bytes, std::pmr::vector<PageRef> *pages) {
   const Residence &here = *region.on(device.place);
   const uint32_t first = *from;
-  for (; *from < here.pages.size() && *bytes < batch_bytes; ++*from) {
+  for (; *from < here.pages.size() && *bytes < listed_bytes; ++*from) {
     if (here.pages[*from].state() != PageState::resident) continue;
     const bool spare = region.pages[*from].busy() == 0 && is_spare(region, *from, here);
     if (!spare && lease_.leases.in_use(region, *from, device.place)) continue;
@@ -241,7 +241,7 @@ bool Membership::list_pages(Releasable &lock, PoolDevice &device, PageRef *from,
       continue;
     }
     looked += 1 + list_pages_of(page_.regions.at(id), device, &from->page, &bytes, pages);
-    if (bytes >= batch_bytes) break;
+    if (bytes >= listed_bytes) break;
     ++from->region;
     from->page = 0;
     if (looked < most_records) continue;

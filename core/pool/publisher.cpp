@@ -51,7 +51,7 @@ Publisher::Publisher(const Env &env, const PageLayer &page, const LeaseLayer &le
       page_(page),
       lease_(lease),
       others_(others),
-      walk_(env, page, lease, clients_),
+      walk_(env, page, clients_),
       interval_ns_(usual_ns) {}
 
 void Publisher::start(live::Page &page, uint64_t serial, std::string_view name) {

@@ -3,8 +3,8 @@
 // Calls as lines of a recording (docs/trace-format.md). Calls that come seldom make their lines themselves, on the caller's thread, and put
 // them on the tape; acquires, releases and what Weir's own memory calls do are plain notes, of which the tape's thread makes lines.
 //
-// What must hold: who gives something tells after he has it, who takes something away before. A call of which no line can be made goes on
-// without one, and counts as lost.
+// What must hold: the line of a call that makes a thing comes after it is made, that of a call that ends one before. A call of which no
+// line can be made goes on without one, and counts as lost.
 #pragma once
 
 #include "core/backend/stream.hpp"

@@ -45,7 +45,6 @@ Status acquire(Pool &pool, Tape &tape, backend::Stream &stream, weir_use *uses, 
 Status release(Pool &pool, Tape &tape, weir_lease lease, backend::Stream &stream) {
   notes::Release note;
   note.lease = reinterpret_cast<uint64_t>(lease);
-  note.pool_id = pool.id();
   note.stream = stream.slot;
   put(tape, notes::release, &note);
   Status status = pool.engine().release(lease, stream);

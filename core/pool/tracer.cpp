@@ -128,7 +128,7 @@ Status Tracer::start(const Wish &wish) {
     if (trace.open()) end(trace);
     trace = std::move(fresh);
     want();
-    // After it: whoever has read the number before may tell nobody.
+    // After want(): a thread that has read what is wanted before may not put its stack on the tape.
     if (Stacks *const stacks = context_.stacks(); stacks != nullptr) stacks->tell_again();
   }
   changed_.notify_all();

@@ -11,7 +11,7 @@ namespace weir::pool {
 Status Trimmer::trim(uint32_t device_id, uint32_t level, uint64_t bytes, uint64_t *freed) {
   *freed = 0;
   if (level > WEIR_TRIM_EMERGENCY) return fail(WEIR_ERROR_INVALID_ARGUMENT, "level is %u", level);
-  const policy::Scrubbing scrubbing(env_.scrub_turns, true);
+  const Scrubbing scrubbing(env_.scrub_turns, true);
   Locked lock(env_.sync.lock);
   if (device_id == WEIR_DEVICE_HOST) {
     while (level != WEIR_TRIM_GRADUAL && others_.demoter.working())

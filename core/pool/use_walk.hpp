@@ -7,7 +7,7 @@
 // Bytes count where their latest version lies, in the nearest tier that has it.
 #pragma once
 
-#include "core/lease/layer.hpp"
+#include "core/page/env.hpp"
 #include "core/live/layout.hpp"
 #include "core/page/env.hpp"
 
@@ -50,9 +50,8 @@ class UseWalk {
     uint64_t ended_ns = 0;                                  ///< 0: none has ended yet
   };
 
-  UseWalk(const Env &env, const PageLayer &page, const LeaseLayer &lease,
-          const ShownClients &shown) noexcept
-      : env_(env), page_(page), lease_(lease), shown_(shown) {}
+  UseWalk(const Env &env, const PageLayer &page, const ShownClients &shown) noexcept
+      : env_(env), page_(page), shown_(shown) {}
 
   /// Looks on, at about so many buffers and pages, and eight times as many numbers that are no buffer's.
   void step(uint32_t most) noexcept WEIR_HELD;
@@ -69,7 +68,6 @@ class UseWalk {
 
   const Env &env_;
   const PageLayer &page_;
-  const LeaseLayer &lease_;
   const ShownClients &shown_;
   Sums now_, last_;
   uint32_t next_ = 0;        ///< the buffer to look at ...

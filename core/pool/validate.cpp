@@ -76,7 +76,7 @@ std::string check_word(const Tables &pool, uint32_t index) noexcept WEIR_HELD {
   const bool partials = pool.lease.leases.on_parts(index);
   if (partials != ((word & Word::partial) != 0))
     return broken(region, 0, "its buffer's flag of leases on parts is wrong");
-  // Closed anyway: who has the buffer to himself may be changing it.
+  // Not looked at where the hit path is closed, nor where a writer has the buffer alone: it may be changing it.
   if ((word & Word::resident) == 0 || partials || (word & Word::writer) != 0) return {};
   const bool sole = (word & Word::sole) != 0;
   const ClaimScope home = ClaimScope::on(Place(region.home));

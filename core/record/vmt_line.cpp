@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which lines there are, and their fields: the writing side of "#vmt 2". tools/weir/call_reader.cpp is the reading side, and
+// Which lines there are, and their fields: the writing side of "#vmt 2". tools/weir/recorded/call_reader.cpp is the reading side, and
 // tests/tools/test_call_reader.cpp holds them together.
 #include "core/record/vmt_line.hpp"
 

@@ -7,8 +7,8 @@
 // What passed a slot is overwritten where its buffer is to be scrubbed: as it is given back, or once the copy that still uses it
 // has ended, by whoever takes it or scrubs next.
 //
-// Who holds a slot waits for nothing but that copy, I/O, codecs and a round of demotion, which takes no slot; who waits for one
-// holds none. So slots always come back.
+// A thread that holds a slot waits only for that copy, I/O, codecs and a round of demotion, which takes no slot; a thread that waits
+// for a slot holds none. So slots always come back.
 #pragma once
 
 #include "core/backend/stream.hpp"

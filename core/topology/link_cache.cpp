@@ -6,6 +6,7 @@
 
 #include "core/topology/link_cache.hpp"
 
+#include "core/base/own_file.hpp"
 #include "core/topology/text.hpp"
 
 #include <nlohmann/json.hpp>
@@ -114,17 +115,6 @@ Status make_folders(const std::pmr::string &folder) {
   return cannot("make the folder", folder, errno);
 }
 
-/// 0 or errno.
-int write_all(int fd, const std::string &text) noexcept {
-  for (size_t done = 0; done < text.size();) {
-    const ssize_t wrote = ::write(fd, text.data() + done, text.size() - done);
-    if (wrote < 0 && errno == EINTR) continue;
-    if (wrote < 0) return errno;
-    done += static_cast<size_t>(wrote);
-  }
-  return 0;
-}
-
 }  // namespace
 
 std::pmr::string cache_identity(std::initializer_list<std::string_view> words,
@@ -214,7 +204,7 @@ Status write_cache(const std::pmr::string &folder, std::string_view identity,
   draft += "/.links-XXXXXX";
   const int file = mkostemp(draft.data(), O_CLOEXEC);  // mode 0600
   if (file < 0) return cannot("write into", folder, errno);
-  int error = write_all(file, text);
+  int error = write_all(file, text.data(), text.size(), 0);
   close(file);
   if (error == 0 && rename(draft.c_str(), path.c_str()) != 0) error = errno;
   if (error == 0) return {};

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Reads the options "topology.key=value" and WEIR_TOPOLOGY_XML.
 
 #include "core/topology/settings.hpp"
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Reads a wish: a UUID, a PCI address, or a kind or backend with a number; and compares it with a device.
 
 #include "core/topology/wish.hpp"
 

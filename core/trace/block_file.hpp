@@ -31,7 +31,6 @@ class BlockFile {
 
   bool full() const noexcept { return full_; }
   int error() const noexcept { return error_; }
-  uint64_t bytes() const noexcept { return at_ + used_; }
 
  private:
   static constexpr size_t block = 4096;

@@ -52,9 +52,6 @@ class Routes {
   /// mean something.
   struct Pace {
     double byte = 0, copy = 0;
-    double of(uint64_t bytes) const noexcept {
-      return bytes != 0 ? copy + byte * static_cast<double>(bytes) : 0;
-    }
   };
   Pace pace(uint8_t a, uint8_t b) const noexcept;
   /// Whether the other device is a better place to send bytes to than the host, there and back.

@@ -47,7 +47,7 @@ struct Site {
   PoolLock lock{weir::Log()};
   PoolSignal work{lock}, changed{lock};
   const weir::numa::Nodes nodes{"/nowhere"};
-  const weir::Tap tap;
+  const weir::Tap tap{};
   Background background{lock, tap, nodes, std::pmr::get_default_resource()};
 
   void wake() {

@@ -3,6 +3,7 @@
 // Events: what each adds to which counter, rings that listen, and that a pool's counters are its events and nothing else: whoever
 // listened from the start and counts again gets the same sums.
 
+#include "tests/unit/event_ring.hpp"
 #include "tests/unit/neighbours.hpp"
 
 #include "core/base/events.hpp"

@@ -3,6 +3,7 @@
 // What is told of plans: that one was made, that it ended and why, that what is foreseen is trusted or is not, each with the numbers that
 // decided. And that a plan ends at once when it is not trusted any more. The pool is driven by hand.
 
+#include "tests/unit/event_ring.hpp"
 #include "tests/unit/hand_driven.hpp"
 
 #include "core/base/events.hpp"
@@ -13,9 +14,9 @@ namespace {
 
 using namespace weir::test;
 using weir::Event;
-using weir::EventRing;
 using weir::PlanEnd;
 using weir::What;
+using weir::test::EventRing;
 
 /// A pool with somebody who listens, from the start to the end.
 struct Told {

@@ -3,10 +3,9 @@
 // What a pool does beside acquires, without a pool: which copies are in doubt, when idle memory is looked at, and whose turn it
 // is to scrub.
 
+#include "core/base/scrub_turns.hpp"
 #include "core/page/doubts.hpp"
 #include "core/policy/idle_scan.hpp"
-#include "core/policy/scrub_turns.hpp"
-
 #include "tests/support/cmocka.hpp"
 
 #include <functional>
@@ -16,10 +15,10 @@
 
 namespace {
 
+using weir::ScrubTurns;
 using weir::backend::Stamp;
 using weir::page::Doubts;
 using weir::policy::IdleScan;
-using weir::policy::ScrubTurns;
 
 Doubts::Copy copy_of(uint32_t page, uint32_t passed, uint64_t first, uint64_t second = 0) {
   Doubts::Copy copy;

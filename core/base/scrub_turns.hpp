@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ScrubTurns: whether anything waits to be overwritten, and whose turn it is to do so. One thread at a time does all that is due.
-// Who has noted some himself, or has to see the end of it, waits for the turn, be it only because another is at it; others
-// leave it to whoever has it. Where nothing is ever noted it costs a load.
+// ScrubTurns: whether anything waits to be overwritten, and which thread does it. One thread at a time does all that is due. A thread
+// that has noted some itself, or must not return before it is done, waits for the turn, if only for another to end it; all
+// others leave it to the thread that has the turn. Where nothing is ever noted it costs a load.
 #pragma once
 
 #include "core/base/mutex.hpp"
@@ -10,7 +10,7 @@
 
 #include <atomic>
 
-namespace weir::policy {
+namespace weir {
 
 class ScrubTurns {
  public:
@@ -51,7 +51,7 @@ class ScrubTurns {
   void finish_behind(Releasable &lock) noexcept WEIR_HELD {
     if (due()) lock.unlocked([this] { finish(false, false); });
   }
-  /// Until nobody has the turn who had it.
+  /// Waits until the thread that has the turn, if one has, gives it back.
   void await() noexcept { const Guard turn(turn_); }
   /// A write to storage has failed: the next is tried after a while, unless somebody waits for it.
   void put_off(uint64_t now) noexcept WEIR_HELD { retry_ns_ = now + retry_after_ns; }
@@ -92,4 +92,4 @@ class Scrubbing {
   bool wait_;
 };
 
-}  // namespace weir::policy
+}  // namespace weir
