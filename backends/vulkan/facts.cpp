@@ -70,7 +70,8 @@ void read_properties(const InstanceApi &api, const Extensions &extensions, Facts
           VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_MEMORY_HOST_PROPERTIES_EXT);
   api.GetPhysicalDeviceProperties2(facts->handle, &all);
   std::copy(std::begin(id.deviceUUID), std::end(id.deviceUUID), facts->uuid.begin());
-  // Seen with Mesa 25.0.7, which maps a file of its own memory's there; the version does not tell whether it was mended.
+  // Seen with Mesa 25.0.7: llvmpipe_resource_bind_backing maps `fd` of the allocation, which only memory that stays has; of exportable and
+  // imported memory it is 0, the program's standard input. No trial can tell whether a driver was mended: it could write to that file.
   facts->misbinds_exports = driver.driverID == VK_DRIVER_ID_MESA_LLVMPIPE;
   facts->driver = std::string(driver.driverName) + ", " + driver.driverInfo;
   facts->largest = limits.maxMemoryAllocationSize;
