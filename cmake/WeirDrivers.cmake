@@ -172,9 +172,6 @@ foreach(source IN LISTS sources)
     target_include_directories(${name} SYSTEM PRIVATE ${WEIR_VULKAN_HEADERS})
     set_tests_properties(${name} PROPERTIES
       ENVIRONMENT "${weir_test_environment};${weir_environment_vulkan_shim}")
-    if(name STREQUAL test_vulkan_natives)  # a device of its own, which the shim does not know
-      set_tests_properties(${name} PROPERTIES ENVIRONMENT "${weir_test_environment};${weir_environment_vulkan}")
-    endif()
     # The same under Khronos' validation: no message is left.
     if(WEIR_VULKAN_VALIDATION AND name MATCHES "^test_vulkan(|_start)$")
       weir_register_test(${name}.validated backend ${name})

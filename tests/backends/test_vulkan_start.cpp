@@ -110,8 +110,9 @@ void extensions_that_can_not_be_read(void **) {
   Backend backend;
   OK(backend.result);
   assert_int_equal(count_of(backend), 1);
-  assert_true(backend.log.has("vkEnumerateDeviceExtensionProperties failed with "
-                              "VK_ERROR_INITIALIZATION_FAILED"));
+  assert_true(
+      backend.log.has("vkEnumerateDeviceExtensionProperties failed with "
+                      "VK_ERROR_INITIALIZATION_FAILED"));
   assert_true((backend.device().capabilities & WEIR_CAP_HOST_REGISTER) != 0);
   backend.stop();
   // A list that grows while it is read is read again.
