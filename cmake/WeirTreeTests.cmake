@@ -222,7 +222,8 @@ if(TARGET weir_conformance)
     math(EXPR weir_order "${weir_order} + 1")
     weir_conformance_run(conformance_vulkan_sparse weir_backend_vulkan "cpu=1\;granule=64K\;memory=512M" --seed 1 --order ${weir_order})
     set_tests_properties(conformance_vulkan_sparse PROPERTIES ENVIRONMENT
-      "${weir_test_environment};${weir_environment_vulkan_shim};WEIR_VULKAN_LIBRARY=$<TARGET_FILE:weir_vulkan_shim>;WEIR_VULKAN_SHIM=sparse=1\;exports=1\;space=3G")
+      "${weir_test_environment};${weir_environment_vulkan_sparse}")
+    weir_outer_if_sanitized(conformance_vulkan_sparse)
     # Two devices, each a VkDevice alone: host memory of both, and streams that wait for each other.
     weir_conformance_run(conformance_vulkan_two weir_backend_vulkan "cpu=1"
       --filter "DV-*,HM-*,FE-019,FE-014,LI-012,LI-013,AR-018,RT-024,RT-025,TH-0*")
