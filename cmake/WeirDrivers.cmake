@@ -147,13 +147,19 @@ set(weir_environment_vulkan_two VK_ICD_FILENAMES=${weir_two_drivers} VK_DRIVER_F
 # What the driver keeps until the process ends is no leak of ours. The shim keeps it loaded, so that LeakSanitizer knows whose it is; the loader
 # unloads it with the last instance, and then nobody can tell.
 set(weir_environment_vulkan_shim ${weir_environment_vulkan} LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/drivers/vulkan_shim/leaks.txt)
+set(weir_without_leaks "ASAN_OPTIONS=detect_leaks=0:strict_string_checks=1:detect_stack_use_after_return=1")
 foreach(kind IN ITEMS vulkan vulkan_two)
-  list(APPEND weir_environment_${kind} "ASAN_OPTIONS=detect_leaks=0:strict_string_checks=1:detect_stack_use_after_return=1")
+  list(APPEND weir_environment_${kind} ${weir_without_leaks})
 endforeach()
+# Over the shim the driver has virtual memory, with small granules, and what leaves the process can be bound; in as many addresses as it has.
+set(weir_environment_vulkan_sparse ${weir_environment_vulkan_shim} WEIR_VULKAN_LIBRARY=${weir_drivers}/libweir_vulkan_shim.so
+  "WEIR_VULKAN_SHIM=sparse=1\\;exports=1\\;space=3G" WEIR_TEST_PAGE=65536)
 set(weir_tests_on_vulkan)
-if(TARGET weir_backend_vulkan AND WEIR_LAVAPIPE AND NOT WEIR_SANITIZE STREQUAL thread)
-  # Those that need no virtual memory, which this driver of Debian 12 has not; scripts/test-vulkan runs more of them on a newer one.
+set(weir_tests_on_vulkan_sparse)
+if(TARGET weir_vulkan_shim AND WEIR_LAVAPIPE AND NOT WEIR_SANITIZE STREQUAL thread)
+  # Those that need no virtual memory, which this driver of Debian 12 has not, and those that do. scripts/test-vulkan runs all on a newer one.
   set(weir_tests_on_vulkan test_lease test_ordering test_waiting)
+  set(weir_tests_on_vulkan_sparse fuzz_pool test_buffer test_defragment test_lossy test_map test_memory test_pool test_refusals test_sharing test_tiers)
 endif()
 # Tests of that backend alone, over the shim. The driver is not made for ThreadSanitizer, which would see races in it.
 find_file(WEIR_VULKAN_VALIDATION NAMES VkLayer_khronos_validation.json PATHS /usr/share/vulkan/explicit_layer.d NO_DEFAULT_PATH)
@@ -172,9 +178,6 @@ foreach(source IN LISTS sources)
     target_include_directories(${name} SYSTEM PRIVATE ${WEIR_VULKAN_HEADERS})
     set_tests_properties(${name} PROPERTIES
       ENVIRONMENT "${weir_test_environment};${weir_environment_vulkan_shim}")
-    if(name STREQUAL test_vulkan_natives)  # a device of its own, which the shim does not know
-      set_tests_properties(${name} PROPERTIES ENVIRONMENT "${weir_test_environment};${weir_environment_vulkan}")
-    endif()
     # The same under Khronos' validation: no message is left.
     if(WEIR_VULKAN_VALIDATION AND name MATCHES "^test_vulkan(|_start)$")
       weir_register_test(${name}.validated backend ${name})
@@ -206,6 +209,24 @@ function(weir_register_on_vendors name label mode)
       ENVIRONMENT "${weir_test_environment};${weir_environment_${vendor}};${weir_engine_environment_${vendor}};WEIR_TEST_MODE=${mode}")
     if(NOT vendor STREQUAL cuda)
       weir_outer_if_sanitized(${name}.${vendor})
+    endif()
+  endforeach()
+  weir_register_on_vulkan(${name} ${label} ${mode} ${ARGN})
+endfunction()
+
+# The same on Vulkan, as NAME.vulkan and NAME.vulkan_sparse, those of them that are named above. The driver computes on the CPU, so the fuzzer makes
+# the first of its runs only. tests/support/target.cpp keeps one state until the process ends, which is no leak.
+function(weir_register_on_vulkan name label mode)
+  foreach(kind IN ITEMS vulkan vulkan_sparse)
+    if(name IN_LIST weir_tests_on_${kind})
+      set(command ${ARGN})
+      if(label STREQUAL fuzz)
+        set(command ${name} --seed 1 --runs 12 --steps 200)
+      endif()
+      weir_register_test(${name}.${kind} ${label} ${command})
+      set_tests_properties(${name}.${kind} PROPERTIES
+        ENVIRONMENT "${weir_test_environment};${weir_environment_${kind}};${weir_without_leaks};WEIR_TEST_MODE=${mode}")
+      weir_outer_if_sanitized(${name}.${kind})
     endif()
   endforeach()
 endfunction()

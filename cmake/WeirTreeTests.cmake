@@ -218,6 +218,12 @@ if(TARGET weir_conformance)
     endif()
     weir_conformance_run(conformance_vulkan weir_backend_vulkan "cpu=1" --seed 1 --order ${weir_order})
     set_tests_properties(conformance_vulkan PROPERTIES ENVIRONMENT "${weir_test_environment};${weir_environment_vulkan}")
+    # With virtual memory and granules that leave the process, by the shim in front of the driver, in as many addresses as the driver has.
+    math(EXPR weir_order "${weir_order} + 1")
+    weir_conformance_run(conformance_vulkan_sparse weir_backend_vulkan "cpu=1\;granule=64K\;memory=512M" --seed 1 --order ${weir_order})
+    set_tests_properties(conformance_vulkan_sparse PROPERTIES ENVIRONMENT
+      "${weir_test_environment};${weir_environment_vulkan_sparse}")
+    weir_outer_if_sanitized(conformance_vulkan_sparse)
     # Two devices, each a VkDevice alone: host memory of both, and streams that wait for each other.
     weir_conformance_run(conformance_vulkan_two weir_backend_vulkan "cpu=1"
       --filter "DV-*,HM-*,FE-019,FE-014,LI-012,LI-013,AR-018,RT-024,RT-025,TH-0*")

@@ -4,6 +4,8 @@
 
 #include "backends/vulkan/facts.hpp"
 
+#include "backends/vulkan/errors.hpp"
+
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -20,20 +22,21 @@ std::string version_words(uint32_t version) {
          std::to_string(VK_API_VERSION_MINOR(version));
 }
 
-std::vector<VkExtensionProperties> extensions_of(const InstanceApi &api, VkPhysicalDevice handle) {
-  uint32_t count = 0;
-  if (api.EnumerateDeviceExtensionProperties(handle, nullptr, &count, nullptr) != VK_SUCCESS)
-    return {};
-  std::vector<VkExtensionProperties> all(count);
-  const VkResult result =
-      api.EnumerateDeviceExtensionProperties(handle, nullptr, &count, all.data());
-  all.resize(result == VK_SUCCESS || result == VK_INCOMPLETE ? count : 0);
-  return all;
-}
-
 class Extensions {
  public:
-  Extensions(const InstanceApi &api, VkPhysicalDevice handle) : all_(extensions_of(api, handle)) {}
+  /// A list that grows between two calls is read again. Another code than VK_SUCCESS: it could not be read.
+  VkResult read(const InstanceApi &api, VkPhysicalDevice handle) {
+    VkResult result = VK_INCOMPLETE;
+    for (int tries = 0; result == VK_INCOMPLETE && tries < 10; ++tries) {
+      uint32_t count = 0;
+      result = api.EnumerateDeviceExtensionProperties(handle, nullptr, &count, nullptr);
+      if (result != VK_SUCCESS) continue;
+      all_.resize(count);
+      result = api.EnumerateDeviceExtensionProperties(handle, nullptr, &count, all_.data());
+      all_.resize(std::min<size_t>(count, all_.size()));
+    }
+    return result;
+  }
   bool have(const char *name) const {
     return std::any_of(all_.begin(), all_.end(), [&](const VkExtensionProperties &each) {
       return std::strcmp(each.extensionName, name) == 0;
@@ -70,7 +73,8 @@ void read_properties(const InstanceApi &api, const Extensions &extensions, Facts
           VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_MEMORY_HOST_PROPERTIES_EXT);
   api.GetPhysicalDeviceProperties2(facts->handle, &all);
   std::copy(std::begin(id.deviceUUID), std::end(id.deviceUUID), facts->uuid.begin());
-  // Seen with Mesa 25.0.7, which maps a file of its own memory's there; the version does not tell whether it was mended.
+  // Seen with Mesa 25.0.7: llvmpipe_resource_bind_backing maps `fd` of the allocation, which only memory that stays has; of exportable and
+  // imported memory it is 0, the program's standard input. No trial can tell whether a driver was mended: it could write to that file.
   facts->misbinds_exports = driver.driverID == VK_DRIVER_ID_MESA_LLVMPIPE;
   facts->driver = std::string(driver.driverName) + ", " + driver.driverInfo;
   facts->largest = limits.maxMemoryAllocationSize;
@@ -155,7 +159,12 @@ Facts read_facts(const InstanceApi &api, VkPhysicalDevice handle) {
   facts.version = first.apiVersion;
   facts.type = first.deviceType;
   if (facts.version < VK_API_VERSION_1_2) return facts;
-  const Extensions extensions(api, handle);
+  Extensions extensions;
+  const VkResult read = extensions.read(api, handle);
+  if (read != VK_SUCCESS) {
+    facts.unread = std::string("vkEnumerateDeviceExtensionProperties failed with ") + name_of(read);
+    return facts;
+  }
   read_extensions(extensions, &facts);
   read_properties(api, extensions, &facts);
   read_features(api, &facts);
@@ -171,6 +180,7 @@ Facts read_facts(const InstanceApi &api, VkPhysicalDevice handle) {
 std::string unfit(const Facts &facts) {
   if (facts.version < VK_API_VERSION_1_2)
     return "its driver knows Vulkan " + version_words(facts.version) + ", 1.2 is needed";
+  if (!facts.unread.empty()) return facts.unread;
   if (!facts.device_address) return "it has not the feature bufferDeviceAddress";
   if (!facts.timeline) return "it has not the feature timelineSemaphore";
   if (facts.heap_bytes == 0) return "it has no heap of device-local memory";

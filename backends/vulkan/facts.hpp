@@ -17,6 +17,7 @@ struct Facts {
   std::string driver;  ///< "llvmpipe, Mesa 22.3.6 (LLVM 15.0.6)"
   uint32_t version = 0;
   VkPhysicalDeviceType type = VK_PHYSICAL_DEVICE_TYPE_OTHER;
+  std::string unread;  ///< why nothing else could be read; "" where it could
   std::array<uint8_t, 16> uuid{};
   std::string pci_address;  ///< "" if the driver does not tell it
   VkPhysicalDeviceMemoryProperties memory{};

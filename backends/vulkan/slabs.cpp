@@ -24,7 +24,7 @@ bool Slabs::carve(Slab *slab, uint64_t bytes, Piece *piece) {
   const auto space = std::find_if(slab->spaces.begin(), slab->spaces.end(),
                                   [&](const auto &each) { return each.second >= bytes; });
   if (slab->whole || space == slab->spaces.end()) return false;
-  *piece = {slab, space->first, bytes};
+  *piece = {slab, space->first, bytes, false};
   const uint64_t left = space->second - bytes;
   if (left == 0) {
     slab->spaces.erase(space);
@@ -44,7 +44,7 @@ weir_result Slabs::take_whole(uint64_t bytes, bool exported, int fd, Piece *piec
   slab.bytes = slab.used = bytes;
   slab.whole = true;
   WEIR_BACKEND_TRY(device_.allocate(bytes, exported, fd, &slab.memory));
-  *piece = {&slab, 0, bytes};
+  *piece = {&slab, 0, bytes, fd >= 0};
   const std::lock_guard hold(mutex_);
   slabs_.splice(slabs_.end(), made);
   return WEIR_SUCCESS;

@@ -24,6 +24,7 @@ class Slabs {
   struct Piece {
     Slab *slab = nullptr;
     uint64_t offset = 0, bytes = 0;
+    bool imported = false;  ///< memory that is counted where it was made
   };
 
   explicit Slabs(Device &device) noexcept : device_(device) {}

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <string>
 #include <utility>
 
 namespace weir::vulkan {
@@ -28,6 +29,19 @@ uint64_t number_of_piece(const Slabs::Piece *piece) noexcept {
 }
 Slabs::Piece *piece_of(uint64_t native) noexcept {
   return reinterpret_cast<Slabs::Piece *>(static_cast<uintptr_t>(native));
+}
+
+/// The driver does not know the descriptor: what it is, and what would do.
+weir_result not_the_drivers(const Device &device, int fd) noexcept {
+  const std::string link = "/proc/self/fd/" + std::to_string(fd);
+  char what[64] = "?";
+  const ssize_t size = readlink(link.c_str(), what, sizeof what - 1);
+  if (size > 0) what[size] = '\0';
+  return common::runtime_failure(
+      WEIR_ERROR_INVALID_ARGUMENT, VK_ERROR_INVALID_EXTERNAL_HANDLE,
+      "descriptor %d (%.32s) is no memory of driver %.48s: one that it exported is needed, of a "
+      "device of the same UUID (%d)",
+      fd, what, device.facts().driver.c_str(), static_cast<int>(VK_ERROR_INVALID_EXTERNAL_HANDLE));
 }
 
 /// Binds side by side in addresses and memory are one.
@@ -128,7 +142,7 @@ weir_result VirtualMemory::destroy(uint32_t device, weir_be_granule granule) {
   const std::unique_ptr<Slabs::Piece> piece(piece_of(native));
   home.table.end_destroy(granule, true);
   home.slabs.give(*piece);
-  home.device.give_back(piece->bytes);
+  if (!piece->imported) home.device.give_back(piece->bytes);
   return WEIR_SUCCESS;
 }
 
@@ -174,19 +188,17 @@ weir_result VirtualMemory::import_fd(uint32_t device, int32_t fd, uint64_t bytes
   }
   if (S_ISFIFO(about.st_mode) || S_ISSOCK(about.st_mode) || S_ISDIR(about.st_mode))
     return refuse(WEIR_ERROR_INVALID_ARGUMENT, "%d is no descriptor of memory", fd);
-  Charge charge(home.device, bytes);
-  WEIR_BACKEND_TRY(charge.result());
   const int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
   if (own < 0) return common::system_failure(errno, "another descriptor for %d", fd);
   common::Undo undo([&] { close(own); });
   Slabs::Piece piece;
-  WEIR_BACKEND_TRY(home.slabs.import(own, bytes, &piece));
+  const weir_result imported = home.slabs.import(own, bytes, &piece);
+  if (imported == WEIR_ERROR_INVALID_ARGUMENT) return not_the_drivers(home.device, fd);
+  WEIR_BACKEND_TRY(imported);
   undo.dismiss();
-  // What was exported here is one memory by two names.
+  // What was exported here is one memory by two names; it is its maker's, and takes no more of the device.
   home.device.note_alias();
-  WEIR_BACKEND_TRY(keep(&home, piece, 0, granule));
-  charge.keep();
-  return WEIR_SUCCESS;
+  return keep(&home, piece, 0, granule);
 }
 
 // ---- reservations

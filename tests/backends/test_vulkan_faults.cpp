@@ -46,7 +46,7 @@ void without_sparse_buffers(void **) {
 }
 void with_sparse_buffers(void **) {
   sweep("sparse=1", VK_ERROR_OUT_OF_HOST_MEMORY);
-  sweep("sparse=1", VK_ERROR_OUT_OF_DEVICE_MEMORY);
+  sweep("sparse=1;exports=1", VK_ERROR_OUT_OF_DEVICE_MEMORY);
 }
 void with_queues_for_copies(void **) {
   sweep("transfer=2;queues=3;sparse=1", VK_ERROR_OUT_OF_DEVICE_MEMORY);
@@ -65,8 +65,9 @@ void every_function_is_called(void **) {
         "vkCreateDevice", "vkCreateBuffer", "vkAllocateMemory", "vkBindBufferMemory", "vkMapMemory",
         "vkCreateSemaphore", "vkGetSemaphoreCounterValue", "vkWaitSemaphores", "vkSignalSemaphore",
         "vkCreateCommandPool", "vkAllocateCommandBuffers", "vkBeginCommandBuffer",
-        "vkEndCommandBuffer", "vkQueueSubmit", "vkQueueBindSparse"}) {
-    if (!run("sparse=1", call, 1, VK_ERROR_OUT_OF_HOST_MEMORY)) fail_msg("%s is not called", call);
+        "vkEndCommandBuffer", "vkQueueSubmit", "vkQueueBindSparse", "vkGetMemoryFdKHR"}) {
+    if (!run("sparse=1;exports=1", call, 1, VK_ERROR_OUT_OF_HOST_MEMORY))
+      fail_msg("%s is not called", call);
   }
 }
 

@@ -1,168 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The Vulkan backend in the program's own device: on Mesa's driver for the CPU, with one queue that both use. The program's lock counts,
-// and sees whether it was taken twice or given back by another thread.
+// The Vulkan backend in the program's own device: on Mesa's driver for the CPU, with one queue that both use, without and with sparse
+// binding.
 
-#include "tests/backends/vulkan_fixture.hpp"
-
-#include <weir/vulkan.h>
+#include "tests/backends/vulkan_engine.hpp"
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 
 namespace vulkan_test {
 namespace {
 
-/// An engine, as far as it matters here.
-struct Engine {
-  void *library = open_library("libvulkan.so.1");
-  PFN_vkGetInstanceProcAddr get = function_of<std::remove_pointer_t<PFN_vkGetInstanceProcAddr>>(
-      library, "vkGetInstanceProcAddr");
-  VkInstance instance = VK_NULL_HANDLE;
-  VkPhysicalDevice physical = VK_NULL_HANDLE;
-  VkDevice device = VK_NULL_HANDLE;
-  VkQueue queue = VK_NULL_HANDLE;
-  VkCommandPool pool = VK_NULL_HANDLE;
-  VkSemaphore semaphore = VK_NULL_HANDLE;
-  std::atomic<uint64_t> value{0};
-  std::mutex mutex;
-  std::atomic<int> locks{0};
-  std::atomic<bool> held{false}, misused{false};
-
-  template <class Function>
-  Function call(const char *name) const {
-    return reinterpret_cast<Function>(get(instance, name));
-  }
-#define CALL(name) call<PFN_##name>(#name)
-
-  Engine() {
-    VkApplicationInfo program{};
-    program.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO;
-    program.apiVersion = VK_API_VERSION_1_2;
-    VkInstanceCreateInfo instance_info{};
-    instance_info.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO;
-    instance_info.pApplicationInfo = &program;
-    assert_int_equal(CALL(vkCreateInstance)(&instance_info, nullptr, &instance), VK_SUCCESS);
-    uint32_t count = 1;
-    (void)CALL(vkEnumeratePhysicalDevices)(instance, &count, &physical);
-    assert_int_equal(count, 1);
-    const float priority = 1;
-    VkDeviceQueueCreateInfo queue_info{};
-    queue_info.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO;
-    queue_info.queueCount = 1;
-    queue_info.pQueuePriorities = &priority;
-    VkPhysicalDeviceVulkan12Features features{};
-    features.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES;
-    features.bufferDeviceAddress = features.timelineSemaphore = VK_TRUE;
-    VkDeviceCreateInfo info{};
-    info.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO;
-    info.pNext = &features;
-    info.queueCreateInfoCount = 1;
-    info.pQueueCreateInfos = &queue_info;
-    assert_int_equal(CALL(vkCreateDevice)(physical, &info, nullptr, &device), VK_SUCCESS);
-    CALL(vkGetDeviceQueue)(device, 0, 0, &queue);
-    VkCommandPoolCreateInfo pool_info{};
-    pool_info.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO;
-    assert_int_equal(CALL(vkCreateCommandPool)(device, &pool_info, nullptr, &pool), VK_SUCCESS);
-    VkSemaphoreTypeCreateInfo type{};
-    type.sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO;
-    type.semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE;
-    VkSemaphoreCreateInfo semaphore_info{};
-    semaphore_info.sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO;
-    semaphore_info.pNext = &type;
-    assert_int_equal(CALL(vkCreateSemaphore)(device, &semaphore_info, nullptr, &semaphore),
-                     VK_SUCCESS);
-  }
-  ~Engine() {
-    CALL(vkDeviceWaitIdle)(device);
-    CALL(vkDestroySemaphore)(device, semaphore, nullptr);
-    CALL(vkDestroyCommandPool)(device, pool, nullptr);
-    CALL(vkDestroyDevice)(device, nullptr);
-    CALL(vkDestroyInstance)(instance, nullptr);
-  }
-
-  static void lock(void *self) {
-    auto &engine = *static_cast<Engine *>(self);
-    engine.mutex.lock();
-    if (engine.held.exchange(true)) engine.misused = true;
-    ++engine.locks;
-  }
-  static void unlock(void *self) {
-    auto &engine = *static_cast<Engine *>(self);
-    if (!engine.held.exchange(false)) engine.misused = true;
-    engine.mutex.unlock();
-  }
-
-  weir_vulkan_queue shared() {
-    weir_vulkan_queue told = WEIR_VULKAN_QUEUE_INIT;
-    told.queue = queue;
-    told.lock = lock;
-    told.unlock = unlock;
-    told.user = this;
-    return told;
-  }
-  weir_vulkan_device natives() {
-    weir_vulkan_device told{};
-    told.struct_size = sizeof told;
-    told.kind = WEIR_VULKAN_DEVICE;
-    told.instance = instance;
-    told.physical_device = physical;
-    told.device = device;
-    told.enabled = WEIR_VULKAN_BUFFER_DEVICE_ADDRESS | WEIR_VULKAN_TIMELINE_SEMAPHORE;
-    told.queue_count = 1;
-    told.queues[0] = shared();
-    return told;
-  }
-
-  /// A fill of the program's own, on its own queue, which raises its value.
-  void fill(const weir_vulkan_buffer &at, uint64_t bytes, uint32_t word) {
-    VkCommandBufferAllocateInfo allocate{};
-    allocate.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO;
-    allocate.commandPool = pool;
-    allocate.commandBufferCount = 1;
-    VkCommandBuffer commands = VK_NULL_HANDLE;
-    assert_int_equal(CALL(vkAllocateCommandBuffers)(device, &allocate, &commands), VK_SUCCESS);
-    VkCommandBufferBeginInfo begin{};
-    begin.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO;
-    (void)CALL(vkBeginCommandBuffer)(commands, &begin);
-    CALL(vkCmdFillBuffer)(commands, reinterpret_cast<VkBuffer>(at.buffer), at.offset, bytes, word);
-    assert_int_equal(CALL(vkEndCommandBuffer)(commands), VK_SUCCESS);
-    const uint64_t next = value.load() + 1;
-    VkTimelineSemaphoreSubmitInfo signals{};
-    signals.sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO;
-    signals.signalSemaphoreValueCount = 1;
-    signals.pSignalSemaphoreValues = &next;
-    VkSubmitInfo info{};
-    info.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO;
-    info.pNext = &signals;
-    info.commandBufferCount = 1;
-    info.pCommandBuffers = &commands;
-    info.signalSemaphoreCount = 1;
-    info.pSignalSemaphores = &semaphore;
-    lock(this);
-    assert_int_equal(CALL(vkQueueSubmit)(queue, 1, &info, VK_NULL_HANDLE), VK_SUCCESS);
-    value = next;
-    unlock(this);
-  }
-};
-
-const weir_backend_table &plain_table() {
-  static const weir_backend_table *found = function_of<const weir_backend_table *(uint32_t)>(
-      open_library(in_build("weir/1/libweir_backend_vulkan.so")),
-      WEIR_BACKEND_QUERY_SYMBOL)(WEIR_BACKEND_ABI_MAJOR);
-  return *found;
-}
-
 weir_result start_in(const void *native, weir_be_state **state, std::string *why) {
   weir_be_start desc{};
   desc.struct_size = sizeof desc;
-  desc.options = "";
+  desc.options = "granule=64K";
   desc.native = native;
   const char *reason = "";
-  const weir_result result = plain_table().start(&desc, state, &reason);
+  const weir_result result = table().start(&desc, state, &reason);
   *why = reason;
   return result;
 }
@@ -207,7 +64,7 @@ void what_a_device_lacks_is_named(void **) {
 /// The program fills Weir's memory by buffer and offset, Weir copies it out on the program's queue; and the other way round.
 void both_use_one_queue(void **) {
   Engine engine;
-  const weir_backend_table &t = plain_table();
+  const weir_backend_table &t = table();
   weir_be_state *state = nullptr;
   std::string why;
   auto told = std::make_unique<weir_vulkan_device>(engine.natives());
@@ -272,10 +129,122 @@ void both_use_one_queue(void **) {
   assert_false(engine.held.load());
 }
 
+/// Whether the driver itself binds sparse buffers.
+bool binds_itself() {
+  const Backend backend;
+  return (backend.device().capabilities & WEIR_CAP_VMM) != 0;
+}
+
+weir_be_device about(weir_be_state *state) {
+  weir_be_device told{};
+  told.struct_size = sizeof told;
+  assert_int_equal(table().device_describe(state, 0, &told), WEIR_SUCCESS);
+  return told;
+}
+
+/// Granules in the program's device: bound on its queue, under its lock; it fills them by buffer and offset, and they keep their bytes
+/// when they move.
+void granules_in_the_programs_device() {
+  Engine engine(true);
+  const weir_backend_table &t = table();
+  weir_be_state *state = nullptr;
+  std::string why;
+  const weir_vulkan_device told = engine.natives();
+  if (start_in(&told, &state, &why) != WEIR_SUCCESS) fail_msg("%s", why.c_str());
+  assert_int_equal(about(state).capabilities & (WEIR_CAP_VMM | WEIR_CAP_MULTI_MAP),
+                   WEIR_CAP_VMM | WEIR_CAP_MULTI_MAP);
+  const uint64_t unit = about(state).granule, bytes = 4 * unit;
+  uint64_t range = 0;
+  void *host = nullptr;
+  weir_be_stream stream = nullptr;
+  assert_int_equal(t.range_reserve(state, 0, bytes, unit, &range), WEIR_SUCCESS);
+  assert_int_equal(t.host_allocate(state, bytes, &host), WEIR_SUCCESS);
+  assert_int_equal(t.stream_create(state, 0, 0, &stream), WEIR_SUCCESS);
+  weir_be_granule granules[2] = {};
+  for (weir_be_granule &each : granules)
+    assert_int_equal(t.granule_create(state, 0, unit, 0, &each), WEIR_SUCCESS);
+  const int before = engine.locks.load();
+  const weir_be_piece pieces[] = {{granules[0], 0, unit}, {granules[1], 0, unit}};
+  assert_int_equal(t.map_run(state, 0, range, pieces, 2, nullptr, 0), WEIR_SUCCESS);
+  assert_int_equal(engine.locks.load(), before + 1);
+  weir_vulkan_buffer at = WEIR_VULKAN_BUFFER_INIT;
+  assert_int_equal(t.native_memory(state, 0, range + unit, WEIR_VULKAN_BUFFER, &at), WEIR_SUCCESS);
+  assert_true(at.buffer != 0 && at.device == engine.device);
+  engine.fill(at, unit, 0x11111111);
+  engine.finish();
+  // The second one moves to the end, and is in two places there.
+  assert_int_equal(t.unmap_run(state, 0, range, 2 * unit), WEIR_SUCCESS);
+  for (const uint64_t place : {2, 3})
+    assert_int_equal(t.map(state, 0, range + place * unit, unit, granules[1], 0, nullptr, 0),
+                     WEIR_SUCCESS);
+  const auto *words = static_cast<const uint32_t *>(host);
+  const auto look = [&](uint64_t place) {
+    std::memset(host, 0, unit);
+    const weir_be_copy out{reinterpret_cast<uintptr_t>(host), range + place * unit, unit};
+    assert_int_equal(t.copy_async(state, stream, &out), WEIR_SUCCESS);
+    assert_int_equal(t.stream_synchronize(state, stream), WEIR_SUCCESS);
+    assert_int_equal(words[0], words[unit / 4 - 1]);
+    return words[0];
+  };
+  assert_int_equal(look(2), 0x11111111);
+  assert_int_equal(t.native_memory(state, 0, range + 3 * unit, WEIR_VULKAN_BUFFER, &at),
+                   WEIR_SUCCESS);
+  engine.fill(at, unit, 0x22222222);
+  engine.finish();
+  assert_int_equal(look(2), 0x22222222);
+  assert_int_equal(t.unmap_run(state, 0, range + 2 * unit, 2 * unit), WEIR_SUCCESS);
+  for (const weir_be_granule each : granules)
+    assert_int_equal(t.granule_destroy(state, 0, each), WEIR_SUCCESS);
+  assert_int_equal(t.range_free(state, 0, range, bytes), WEIR_SUCCESS);
+  assert_int_equal(t.stream_destroy(state, stream), WEIR_SUCCESS);
+  assert_int_equal(t.host_free(state, host, bytes), WEIR_SUCCESS);
+  t.stop(state);
+  assert_false(engine.misused.load());
+  assert_false(engine.held.load());
+}
+
+void granules_on_sparse_buffers(void **) {
+  if (binds_itself()) granules_in_the_programs_device();
+  pretend("sparse=1");
+  granules_in_the_programs_device();
+  nothing_is_left();
+}
+
+/// A device that binds, on which the program enabled less, has no more than that.
+void what_is_not_enabled_is_not_there(void **) {
+  pretend("sparse=1;exports=1");
+  Engine engine(true);
+  const struct {
+    uint64_t taken, missing, left;
+  } cases[] = {
+      {WEIR_VULKAN_SPARSE | WEIR_VULKAN_SPARSE_ALIASED, WEIR_CAP_VMM | WEIR_CAP_EXPORT_FD, 0},
+      {WEIR_VULKAN_SPARSE_ALIASED, WEIR_CAP_MULTI_MAP, WEIR_CAP_VMM | WEIR_CAP_EXPORT_FD},
+      {WEIR_VULKAN_EXTERNAL_MEMORY_FD, WEIR_CAP_EXPORT_FD, WEIR_CAP_VMM | WEIR_CAP_MULTI_MAP},
+      {0, 0, WEIR_CAP_VMM | WEIR_CAP_MULTI_MAP | WEIR_CAP_EXPORT_FD},
+  };
+  for (const auto &each : cases) {
+    weir_vulkan_device told = engine.natives();
+    told.enabled &= ~each.taken;
+    weir_be_state *state = nullptr;
+    std::string why;
+    if (start_in(&told, &state, &why) != WEIR_SUCCESS) fail_msg("%s", why.c_str());
+    const uint64_t has = about(state).capabilities;
+    assert_int_equal(has & each.missing, 0);
+    assert_int_equal(has & each.left, each.left);
+    table().stop(state);
+  }
+  // Nor is it taken at its word where the device can't.
+  pretend("sparse=0");
+  refused(engine.natives(), "WEIR_VULKAN_SPARSE: the device has not the features sparseBinding");
+  pretend("sparse=1;without=VK_KHR_external_memory_fd");
+  refused(engine.natives(), "VK_KHR_external_memory_fd");
+  pretend("sparse=1");
+}
+
 /// The program's queue waits for a stream of Weir's before it goes on, also where several threads are at it.
 void the_programs_work_waits_for_weirs(void **) {
   Engine engine;
-  const weir_backend_table &t = plain_table();
+  const weir_backend_table &t = table();
   weir_be_state *state = nullptr;
   std::string why;
   const weir_vulkan_device told = engine.natives();
@@ -320,10 +289,14 @@ void the_programs_work_waits_for_weirs(void **) {
 
 int main() {
   using namespace vulkan_test;
+  const int cannot = prepare();
+  if (cannot != 0) return cannot;
   const CMUnitTest tests[] = {
-      cmocka_unit_test(what_a_device_lacks_is_named),
-      cmocka_unit_test(both_use_one_queue),
-      cmocka_unit_test(the_programs_work_waits_for_weirs),
+      cmocka_unit_test_setup(what_a_device_lacks_is_named, fresh),
+      cmocka_unit_test_setup(both_use_one_queue, fresh),
+      cmocka_unit_test_setup(the_programs_work_waits_for_weirs, fresh),
+      cmocka_unit_test_setup(granules_on_sparse_buffers, fresh),
+      cmocka_unit_test_setup(what_is_not_enabled_is_not_there, fresh),
   };
   return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

@@ -29,6 +29,12 @@ std::string first_name() {
   return backend.device().name;
 }
 
+uint32_t count_of(const Backend &backend) {
+  uint32_t count = 0;
+  OK(table().device_count(backend.state, &count));
+  return count;
+}
+
 void no_loader(void **) {
   setenv("WEIR_VULKAN_LIBRARY", "/nowhere/libvulkan.so.1", 1);
   refused("", WEIR_ERROR_NOT_SUPPORTED,
@@ -88,6 +94,35 @@ void a_device_can_not_be_made(void **) {
   refused("", WEIR_ERROR_DEVICE_LOST, {name.c_str(), "vkCreateDevice", "VK_ERROR_DEVICE_LOST"});
 }
 
+/// A device whose extensions can't be read is not one that has none: it is left out, with the call and its code.
+void extensions_that_can_not_be_read(void **) {
+  const std::string name = first_name();
+  for (const uint64_t nth : {1, 2}) {
+    shim().reset();
+    shim().fail("vkEnumerateDeviceExtensionProperties", nth, VK_ERROR_OUT_OF_HOST_MEMORY);
+    refused("", WEIR_ERROR_NOT_SUPPORTED,
+            {name.c_str(), "vkEnumerateDeviceExtensionProperties failed with",
+             "VK_ERROR_OUT_OF_HOST_MEMORY"});
+  }
+  shim().reset();
+  pretend("devices=2");
+  shim().fail("vkEnumerateDeviceExtensionProperties", 1, VK_ERROR_INITIALIZATION_FAILED);
+  Backend backend;
+  OK(backend.result);
+  assert_int_equal(count_of(backend), 1);
+  assert_true(
+      backend.log.has("vkEnumerateDeviceExtensionProperties failed with "
+                      "VK_ERROR_INITIALIZATION_FAILED"));
+  assert_true((backend.device().capabilities & WEIR_CAP_HOST_REGISTER) != 0);
+  backend.stop();
+  // A list that grows while it is read is read again.
+  shim().reset();
+  shim().fail("vkEnumerateDeviceExtensionProperties", 2, VK_INCOMPLETE);
+  const Backend again;
+  OK(again.result);
+  assert_true((again.device().capabilities & WEIR_CAP_HOST_REGISTER) != 0);
+}
+
 void bad_options(void **) {
   refused("colour=red", WEIR_ERROR_INVALID_ARGUMENT, {"colour", "known", "granule"});
   refused("cpu", WEIR_ERROR_INVALID_ARGUMENT, {"cpu", "'='"});
@@ -127,12 +162,6 @@ void options(void **) {
   // The driver's own is the least.
   const Backend small("granule=16K");
   assert_int_equal(small.device().granule, 64 * KiB);
-}
-
-uint32_t count_of(const Backend &backend) {
-  uint32_t count = 0;
-  OK(table().device_count(backend.state, &count));
-  return count;
 }
 
 /// A CPU stands behind a GPU, and is taken where it is asked for or where there is nothing else.
@@ -245,6 +274,7 @@ int main() {
       cmocka_unit_test_setup(no_driver, fresh),
       cmocka_unit_test_setup(a_device_lacks_something, fresh),
       cmocka_unit_test_setup(a_device_can_not_be_made, fresh),
+      cmocka_unit_test_setup(extensions_that_can_not_be_read, fresh),
       cmocka_unit_test_setup(bad_options, fresh),
       cmocka_unit_test_setup(options, fresh),
       cmocka_unit_test_setup(cpus, fresh),

@@ -27,6 +27,7 @@ class Scenario {
   void all() {
     make();
     map();
+    exports();
     work();
     look();
     batches();
@@ -117,6 +118,22 @@ class Scenario {
     if (mapped_ && has(WEIR_CAP_MULTI_MAP) &&
         WEIR_WORK(t.map(s, 0, range_ + size, unit, granules_[0], 0, nullptr, 0)))
       WEIR_END(t.unmap(s, 0, range_ + size, unit));
+  }
+
+  /// A granule leaves the process and comes back, and its copy is mapped.
+  void exports() {
+    if (!has(WEIR_CAP_EXPORT_FD) || range_ == 0) return;
+    weir_be_granule out = 0, in = 0;
+    int32_t fd = -1;
+    const bool made = WEIR_DO(t.granule_create(s, 0, unit, WEIR_BE_GRANULE_EXPORT_FD, &out));
+    if (made && WEIR_DO(t.granule_export(s, 0, out, &fd))) {
+      (void)WEIR_DO(t.granule_import(s, 0, fd, unit, &in));
+      if (close(fd) != 0) fail_msg("%s: the import closed the descriptor", when_.c_str());
+    }
+    if (in != 0 && WEIR_WORK(t.map(s, 0, range_ + size, unit, in, 0, nullptr, 0)))
+      WEIR_END(t.unmap(s, 0, range_ + size, unit));
+    if (in != 0) WEIR_END(t.granule_destroy(s, 0, in));
+    if (out != 0) WEIR_END(t.granule_destroy(s, 0, out));
   }
 
   void work() {

@@ -24,10 +24,13 @@
  *   identity=1     every device has a UUID (its bytes are its number + 1) and a PCI address (00ab:1N:02.3, N its number)
  *   sparse=1       devices bind sparse buffers, with aliasing (aliased=0: without); space=SIZE of addresses; 1 TiB
  *   grain=SIZE     what is bound is a multiple of this; 64K
+ *   exports=1      with sparse=1: memory that leaves the process, or came into it, can be bound, whatever the driver is
  *   fail=CALL:N:CODE  weir_shim_fail of these
  *
  * Sparse buffers of the shim are ranges of addresses which the driver imports as host memory, and a bind maps a file into
- * them: this needs a driver that computes on the CPU and imports host memory.
+ * them: this needs a driver that computes on the CPU and imports host memory. With exports=1 memory for export is the driver's own, as are
+ * its descriptors, what it says of one that comes in, and the bytes; the shim maps the driver's descriptor into the sparse buffer, which Mesa's
+ * driver for the CPU (25.0.7) does with another descriptor.
  */
 #ifndef WEIR_TESTS_DRIVERS_VULKAN_SHIM_CONTROL_H
 #define WEIR_TESTS_DRIVERS_VULKAN_SHIM_CONTROL_H

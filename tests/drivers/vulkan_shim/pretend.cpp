@@ -91,6 +91,10 @@ void Pretended::GetPhysicalDeviceProperties2(VkPhysicalDevice device,
       all->pNext, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_ID_PROPERTIES);
   if (id != nullptr && pretence.identity == 1)
     std::memset(id->deviceUUID, static_cast<int>(number) + 1, sizeof id->deviceUUID);
+  // By its name the backend knows a driver that does not bind what is exported.
+  auto *driver = in_chain<VkPhysicalDeviceDriverProperties>(
+      all->pNext, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES);
+  if (driver != nullptr && pretence.exports == 1) driver->driverID = VkDriverId{};
   auto *pci = in_chain<VkPhysicalDevicePCIBusInfoPropertiesEXT>(
       all->pNext, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PCI_BUS_INFO_PROPERTIES_EXT);
   if (pci != nullptr && pretence.identity == 1) {

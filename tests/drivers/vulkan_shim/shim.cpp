@@ -60,7 +60,7 @@ struct Key {
   std::string_view name;
   int64_t Pretence::*value;
 };
-constexpr std::array<Key, 19> keys{{
+constexpr std::array<Key, 20> keys{{
     {"devices", &Pretence::devices},
     {"gpu", &Pretence::gpu},
     {"integrated", &Pretence::integrated},
@@ -78,6 +78,7 @@ constexpr std::array<Key, 19> keys{{
     {"identity", &Pretence::identity},
     {"sparse", &Pretence::sparse},
     {"aliased", &Pretence::aliased},
+    {"exports", &Pretence::exports},
     {"space", &Pretence::space},
     {"grain", &Pretence::grain},
 }};

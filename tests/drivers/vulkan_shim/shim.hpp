@@ -49,7 +49,7 @@ struct Pretence {
   int64_t loader = -1, version = -1, devices = -1, gpu = -1, integrated = -1;
   int64_t timeline = -1, address = -1, local = -1, heap = -1, coherent = -1, budget = -1;
   int64_t compute = -1, queues = -1, transfer = -1, allocation = -1, allocations = -1;
-  int64_t identity = -1, sparse = -1, aliased = -1;
+  int64_t identity = -1, sparse = -1, aliased = -1, exports = -1;
   int64_t space = int64_t{1} << 40U, grain = int64_t{64} << 10U;
   std::string without, missing;
 };

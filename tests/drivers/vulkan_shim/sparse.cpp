@@ -6,6 +6,7 @@
 
 #include "tests/drivers/vulkan_shim/shim.hpp"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -25,6 +26,7 @@ struct File {
   int descriptor = -1;
   void *pages = nullptr;
   uint64_t bytes = 0;
+  uint64_t begin = 0;  ///< where in the file the memory is
 };
 struct Place {
   void *whole = nullptr;
@@ -64,19 +66,22 @@ bool look(const std::map<Key, Value> &all, Key key, Value *value) {
   return true;
 }
 
-bool asks_for_other_memory(const void *next) {
+template <class Struct>
+const Struct *chained(const void *next, VkStructureType type) {
   for (auto *each = static_cast<const VkBaseInStructure *>(next); each != nullptr;
-       each = each->pNext) {
-    switch (each->sType) {
-      case VK_STRUCTURE_TYPE_IMPORT_MEMORY_HOST_POINTER_INFO_EXT:
-      case VK_STRUCTURE_TYPE_IMPORT_MEMORY_FD_INFO_KHR:
-      case VK_STRUCTURE_TYPE_EXPORT_MEMORY_ALLOCATE_INFO:
-        return true;
-      default:
-        break;
-    }
-  }
-  return false;
+       each = each->pNext)
+    if (each->sType == type) return reinterpret_cast<const Struct *>(each);
+  return nullptr;
+}
+bool has_chained(const void *next, VkStructureType type) {
+  return chained<VkBaseInStructure>(next, type) != nullptr;
+}
+bool crosses_processes(const void *next) {
+  return has_chained(next, VK_STRUCTURE_TYPE_IMPORT_MEMORY_FD_INFO_KHR) ||
+         has_chained(next, VK_STRUCTURE_TYPE_EXPORT_MEMORY_ALLOCATE_INFO);
+}
+bool is_the_callers(const void *next) {
+  return has_chained(next, VK_STRUCTURE_TYPE_IMPORT_MEMORY_HOST_POINTER_INFO_EXT);
 }
 
 VkResult import(VkDevice device, const VkMemoryAllocateInfo &asked, void *pages, uint64_t bytes,
@@ -118,6 +123,64 @@ VkResult make_file(VkDevice device, const VkMemoryAllocateInfo &asked, VkDeviceM
   return VK_SUCCESS;
 }
 
+/// Where the memory lies in a descriptor of the driver's: Mesa writes its size and this at the file's beginning.
+bool find_begin(File *file) {
+  uint64_t header[2] = {};
+  if (pread(file->descriptor, header, sizeof header, 0) != sizeof header) return false;
+  file->begin = header[1];
+  return header[1] % page() == 0 && header[0] > header[1] && header[0] - header[1] >= file->bytes;
+}
+
+/// The driver's own memory, for export or of a descriptor. Mesa closes a descriptor that it refuses, which is the caller's still: it
+/// gets one of the shim's.
+VkResult make_shared(VkDevice device, const VkMemoryAllocateInfo &asked, VkDeviceMemory *memory) {
+  const Functions &real = Shim::get().real();
+  const auto *comes =
+      chained<VkImportMemoryFdInfoKHR>(asked.pNext, VK_STRUCTURE_TYPE_IMPORT_MEMORY_FD_INFO_KHR);
+  const auto *flags =
+      chained<VkMemoryAllocateFlagsInfo>(asked.pNext, VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO);
+  VkMemoryAllocateInfo info = asked;
+  VkImportMemoryFdInfoKHR from{};
+  VkMemoryAllocateFlagsInfo with{};
+  if (comes != nullptr) {
+    from = *comes;
+    from.pNext = nullptr;
+    from.fd = fcntl(comes->fd, F_DUPFD_CLOEXEC, 0);
+    if (from.fd < 0) return VK_ERROR_OUT_OF_HOST_MEMORY;
+    info.pNext = &from;
+    if (flags != nullptr) {
+      with = *flags;
+      with.pNext = &from;
+      info.pNext = &with;
+    }
+  }
+  VkResult result = real.AllocateMemory.load()(device, &info, nullptr, memory);
+  if (result != VK_SUCCESS) return result;
+  File file;
+  file.bytes = round_up(asked.allocationSize, page());
+  if (comes != nullptr) {
+    file.descriptor = comes->fd;
+  } else {
+    VkMemoryGetFdInfoKHR whose{};
+    whose.sType = VK_STRUCTURE_TYPE_MEMORY_GET_FD_INFO_KHR;
+    whose.memory = *memory;
+    whose.handleType = VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT;
+    result = real.GetMemoryFdKHR.load()(device, &whose, &file.descriptor);
+  }
+  if (result == VK_SUCCESS && !find_begin(&file)) {
+    Shim::get().misused("a descriptor that is not as Mesa makes them");
+    result = VK_ERROR_INVALID_EXTERNAL_HANDLE;
+  }
+  if (result != VK_SUCCESS) {
+    real.FreeMemory.load()(device, *memory, nullptr);
+    if (comes == nullptr) end(file);
+    return result;
+  }
+  const std::lock_guard hold(Book::get().mutex);
+  Book::get().files[*memory] = file;
+  return VK_SUCCESS;
+}
+
 /// The pages of a sparse buffer, with nothing bound.
 bool make_place(uint64_t bytes, uint64_t grain, Place *place) {
   place->bytes = round_up(bytes, grain);
@@ -146,7 +209,7 @@ bool bind_one(const Place &place, const VkSparseMemoryBind &bind) {
     return true;
   }
   return mmap(at, bind.size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file.descriptor,
-              static_cast<off_t>(bind.memoryOffset)) != MAP_FAILED;
+              static_cast<off_t>(file.begin + bind.memoryOffset)) != MAP_FAILED;
 }
 
 }  // namespace
@@ -163,7 +226,7 @@ VkResult Pretended::CreateBuffer(VkDevice device, const VkBufferCreateInfo *info
   VkExternalMemoryBufferCreateInfo imported{};
   imported.sType = VK_STRUCTURE_TYPE_EXTERNAL_MEMORY_BUFFER_CREATE_INFO;
   imported.handleTypes = VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT;
-  if (pretence.sparse == 1 && own.pNext == nullptr) own.pNext = &imported;
+  if (sparse || (pretence.sparse == 1 && own.pNext == nullptr)) own.pNext = &imported;
   VkResult result = real.CreateBuffer.load()(device, &own, allocator, buffer);
   if (result != VK_SUCCESS || !sparse) return result;
   Place place;
@@ -215,7 +278,10 @@ VkResult Pretended::AllocateMemory(VkDevice device, const VkMemoryAllocateInfo *
   if (pretence.allocations >= 0 &&
       Shim::get().count(memories) >= static_cast<uint64_t>(pretence.allocations))
     return VK_ERROR_TOO_MANY_OBJECTS;
-  if (pretence.sparse == 1 && !asks_for_other_memory(info->pNext))
+  const bool shared = crosses_processes(info->pNext);
+  if (pretence.sparse == 1 && pretence.exports == 1 && shared)
+    return make_shared(device, *info, memory);
+  if (pretence.sparse == 1 && !shared && !is_the_callers(info->pNext))
     return make_file(device, *info, memory);
   return Through::AllocateMemory(device, info, allocator, memory);
 }
