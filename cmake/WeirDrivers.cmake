@@ -12,6 +12,7 @@
 #   tests/drivers/nvtx/*.cpp         -> libweir_watched_nvtx.so      what a profiler gives NVTX, which notes ranges (needs NVTX's header)
 #   tests/drivers/level_zero/*.cpp   -> libweir_sim_level_zero.so    a driver that the real loader accepts (needs libze-dev)
 #   tests/drivers/opencl_shim/*.cpp  -> libweir_opencl_shim.so       stands before the OpenCL loader and makes failures (needs opencl-headers)
+#   tests/drivers/watch_vulkan/*.cpp -> libweir_watched_vulkan.so    stands before a Vulkan loader, counts calls and notes them (needs libvulkan-dev)
 #   tests/drivers/vulkan_shim/*.cpp  -> libweir_vulkan_shim.so       stands before the Vulkan loader and makes failures (needs libvulkan-dev)
 
 weir_glob(weir_sim_sources "tests/drivers/sim/*.cpp")
@@ -66,6 +67,9 @@ endif()
 if(TARGET weir_backend_vulkan)
   weir_driver(vulkan_shim weir_vulkan_shim)
   target_include_directories(weir_vulkan_shim SYSTEM PRIVATE ${WEIR_VULKAN_HEADERS})
+  weir_driver(watch_vulkan weir_watched_vulkan)
+  target_sources(weir_watched_vulkan PRIVATE tests/drivers/watch/notes.cpp)
+  target_include_directories(weir_watched_vulkan SYSTEM PRIVATE ${WEIR_VULKAN_HEADERS})
 endif()
 
 # Mirrors. A check compiles or it does not; where the headers are missing the test says so and skips.

@@ -155,7 +155,8 @@ weir_result Platform::start(const Options &options, std::string *why) {
   options_ = options;
   // Of the threads that drivers make with an instance and a device.
   const common::SignalsBlocked blocked;
-  if (!loader_.open(options_.library, why)) return refuse(WEIR_ERROR_NOT_SUPPORTED, "%s", why->c_str());
+  if (!loader_.open(options_.library, why))
+    return refuse(WEIR_ERROR_NOT_SUPPORTED, "%s", why->c_str());
   WEIR_BACKEND_TRY(make_instance(why));
   return find_devices(why);
 }
