@@ -70,6 +70,9 @@ if(TARGET weir_backend_vulkan)
   weir_driver(watch_vulkan weir_watched_vulkan)
   target_sources(weir_watched_vulkan PRIVATE tests/drivers/watch/notes.cpp)
   target_include_directories(weir_watched_vulkan SYSTEM PRIVATE ${WEIR_VULKAN_HEADERS})
+  if(TARGET bench_vulkan)
+    add_dependencies(bench_vulkan weir_watched_vulkan)  # which counts its calls
+  endif()
 endif()
 
 # Mirrors. A check compiles or it does not; where the headers are missing the test says so and skips.
