@@ -235,6 +235,18 @@ uint32_t Engine::memory_type(uint32_t bits, bool host) const {
   give_up("no memory type fits a buffer");
 }
 
+VkDeviceMemory Engine::memory_for(VkBuffer buffer, bool host) const {
+  VkMemoryRequirements needs{};
+  api_.GetBufferMemoryRequirements(device_, buffer, &needs);
+  VkMemoryAllocateInfo info{};
+  info.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO;
+  info.allocationSize = needs.size;
+  info.memoryTypeIndex = memory_type(needs.memoryTypeBits, host);
+  VkDeviceMemory memory = VK_NULL_HANDLE;
+  must(api_.AllocateMemory(device_, &info, nullptr, &memory), "vkAllocateMemory");
+  return memory;
+}
+
 OwnBuffer Engine::make_buffer(uint64_t bytes, bool host) {
   OwnBuffer made;
   VkBufferCreateInfo info{};
@@ -242,13 +254,7 @@ OwnBuffer Engine::make_buffer(uint64_t bytes, bool host) {
   info.size = bytes;
   info.usage = VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT;
   must(api_.CreateBuffer(device_, &info, nullptr, &made.buffer), "vkCreateBuffer");
-  VkMemoryRequirements needs{};
-  api_.GetBufferMemoryRequirements(device_, made.buffer, &needs);
-  VkMemoryAllocateInfo memory{};
-  memory.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO;
-  memory.allocationSize = needs.size;
-  memory.memoryTypeIndex = memory_type(needs.memoryTypeBits, host);
-  must(api_.AllocateMemory(device_, &memory, nullptr, &made.memory), "vkAllocateMemory");
+  made.memory = memory_for(made.buffer, host);
   must(api_.BindBufferMemory(device_, made.buffer, made.memory, 0), "vkBindBufferMemory");
   if (host) {  // touched once, as Weir's is
     void *mapped = nullptr;
@@ -261,6 +267,48 @@ OwnBuffer Engine::make_buffer(uint64_t bytes, bool host) {
 void Engine::end(const OwnBuffer &buffer) {
   api_.DestroyBuffer(device_, buffer.buffer, nullptr);
   api_.FreeMemory(device_, buffer.memory, nullptr);
+}
+
+OwnBuffer Engine::make_sparse(uint64_t bytes) {
+  OwnBuffer made;
+  VkBufferCreateInfo info{};
+  info.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO;
+  info.flags = VK_BUFFER_CREATE_SPARSE_BINDING_BIT | VK_BUFFER_CREATE_SPARSE_RESIDENCY_BIT;
+  info.size = bytes;
+  info.usage = VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT;
+  must(api_.CreateBuffer(device_, &info, nullptr, &made.buffer), "vkCreateBuffer, sparse");
+  made.memory = memory_for(made.buffer, false);
+  return made;
+}
+
+void Engine::bind(const OwnBuffer &buffer, uint64_t at, uint64_t bytes, bool there) {
+  VkSparseMemoryBind piece{};
+  piece.resourceOffset = at;
+  piece.size = bytes;
+  if (there) {
+    piece.memory = buffer.memory;
+    piece.memoryOffset = at;
+  }
+  VkSparseBufferMemoryBindInfo what{};
+  what.buffer = buffer.buffer;
+  what.bindCount = 1;
+  what.pBinds = &piece;
+  const uint64_t before = value_, next = value_ + 1;
+  VkTimelineSemaphoreSubmitInfo values{};
+  values.sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO;
+  values.waitSemaphoreValueCount = values.signalSemaphoreValueCount = 1;
+  values.pWaitSemaphoreValues = &before;
+  values.pSignalSemaphoreValues = &next;
+  VkBindSparseInfo info{};
+  info.sType = VK_STRUCTURE_TYPE_BIND_SPARSE_INFO;
+  info.pNext = &values;
+  info.waitSemaphoreCount = info.signalSemaphoreCount = 1;
+  info.pWaitSemaphores = info.pSignalSemaphores = &semaphore_;
+  info.bufferBindCount = 1;
+  info.pBufferBinds = &what;
+  must(api_.QueueBindSparse(queue_, 1, &info, VK_NULL_HANDLE), "vkQueueBindSparse");
+  value_ = next;
+  after_bind_ = true;
 }
 
 VkCommandBuffer Engine::begin() {
@@ -279,14 +327,21 @@ VkCommandBuffer Engine::begin() {
 }
 
 void Engine::submit(VkCommandBuffer commands) {
-  const uint64_t next = value_ + 1;
+  const uint64_t before = value_, next = value_ + 1;
   VkTimelineSemaphoreSubmitInfo signals{};
   signals.sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO;
-  signals.signalSemaphoreValueCount = 1;
+  signals.waitSemaphoreValueCount = signals.signalSemaphoreValueCount = 1;
+  signals.pWaitSemaphoreValues = &before;
   signals.pSignalSemaphoreValues = &next;
+  const VkPipelineStageFlags stage = VK_PIPELINE_STAGE_ALL_COMMANDS_BIT;
   VkSubmitInfo info{};
   info.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO;
   info.pNext = &signals;
+  if (after_bind_) {  // a bind is in no order with what is submitted, but by a semaphore
+    info.waitSemaphoreCount = 1;
+    info.pWaitSemaphores = &semaphore_;
+    info.pWaitDstStageMask = &stage;
+  }
   info.commandBufferCount = 1;
   info.pCommandBuffers = &commands;
   info.signalSemaphoreCount = 1;
@@ -294,6 +349,7 @@ void Engine::submit(VkCommandBuffer commands) {
   lock(this);
   must(api_.QueueSubmit(queue_, 1, &info, VK_NULL_HANDLE), "vkQueueSubmit");
   __atomic_store_n(&value_, next, __ATOMIC_RELEASE);
+  after_bind_ = false;
   unlock(this);
 }
 

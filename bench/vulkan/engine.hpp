@@ -45,6 +45,7 @@ class Calls {
   X(DeviceWaitIdle)              \
   X(GetDeviceQueue)              \
   X(QueueSubmit)                 \
+  X(QueueBindSparse)             \
   X(CreateBuffer)                \
   X(DestroyBuffer)               \
   X(GetBufferMemoryRequirements) \
@@ -88,6 +89,12 @@ class Engine {
 
   OwnBuffer make_buffer(uint64_t bytes, bool host);
   void end(const OwnBuffer &buffer);
+  /// Whether the queue binds sparse buffers.
+  bool binds() const { return (enabled_ & WEIR_VULKAN_SPARSE) != 0; }
+  /// A sparse buffer with nothing bound, and memory of as many bytes for it.
+  OwnBuffer make_sparse(uint64_t bytes);
+  /// Binds a piece of its memory, or takes it away; what is submitted then comes after.
+  void bind(const OwnBuffer &buffer, uint64_t at, uint64_t bytes, bool there);
   /// Records once what may be submitted again and again, each time after the last.
   template <class Record>
   VkCommandBuffer record(Record &&place) {
@@ -117,6 +124,7 @@ class Engine {
   void choose_family(For what);
   void make_device();
   VkCommandBuffer begin();
+  VkDeviceMemory memory_for(VkBuffer buffer, bool host) const;
   uint32_t memory_type(uint32_t bits, bool host) const;
 
   Api api_;
@@ -128,8 +136,9 @@ class Engine {
   VkSemaphore semaphore_ = VK_NULL_HANDLE;
   uint32_t family_ = 0;
   uint64_t enabled_ = 0;
-  uint64_t value_ = 0;  ///< of the last submission; read by Weir, atomically
-  uint64_t locks_ = 0;  ///< how often the lock was taken; guarded by it
+  bool after_bind_ = false;  ///< a bind was the last that was handed over
+  uint64_t value_ = 0;       ///< of the last submission; read by Weir, atomically
+  uint64_t locks_ = 0;       ///< how often the lock was taken; guarded by it
   std::mutex mutex_;
 };
 

@@ -16,6 +16,8 @@ constexpr const char *copies_down =
 constexpr const char *copies_up =
     "the driver's own vkCmdCopyBuffer of as many bytes in such pages from host to device memory, "
     "one submission";
+constexpr const char *binds_and_copies =
+    "the driver's own: such pages unbound, bound and copied into from host memory, a bind a buffer";
 constexpr const char *pages_moved = "pages moved";
 
 double gib_per_s(double bytes, double ns) { return bytes / ns * 1e9 / (1024.0 * 1024 * 1024); }
@@ -24,23 +26,40 @@ class DriverCopies {
  public:
   DriverCopies(const Settings &settings, const Backend &backend)
       : bytes_(settings.bytes),
+        page_(settings.page),
         engine_(backend, Engine::For::copies),
         host_(engine_.make_buffer(bytes_, true)),
         device_(engine_.make_buffer(bytes_, false)),
-        down_(record(device_, host_, settings.page)),
-        up_(record(host_, device_, settings.page)) {
+        down_(record(device_, host_, page_)),
+        up_(record(host_, device_, page_)) {
     (void)run(up_);
     (void)run(down_);
   }
   ~DriverCopies() {
     engine_.end(host_);
     engine_.end(device_);
+    engine_.end(sparse_);
   }
   DriverCopies(const DriverCopies &) = delete;
   DriverCopies &operator=(const DriverCopies &) = delete;
 
   double down() { return run(down_); }
   double up() { return run(up_); }
+  bool binds() const { return engine_.binds(); }
+  /// The least that bringing pages up asks of the driver where they are mapped: other memory at the addresses, `piece` bytes a call.
+  double rebound(uint64_t piece) {
+    if (sparse_.buffer == VK_NULL_HANDLE) {
+      sparse_ = engine_.make_sparse(bytes_);
+      into_sparse_ = record(host_, sparse_, page_);
+      (void)rebound(piece);
+    }
+    const double start = now_ns();
+    for (const bool there : {false, true})
+      for (uint64_t at = 0; at < bytes_; at += piece) engine_.bind(sparse_, at, piece, there);
+    engine_.submit(into_sparse_);
+    engine_.wait();
+    return gib_per_s(static_cast<double>(bytes_), now_ns() - start);
+  }
 
  private:
   VkCommandBuffer record(const OwnBuffer &from, const OwnBuffer &to, uint64_t page) {
@@ -58,10 +77,10 @@ class DriverCopies {
     return gib_per_s(static_cast<double>(bytes_), now_ns() - start);
   }
 
-  const uint64_t bytes_;
+  const uint64_t bytes_, page_;
   Engine engine_;
-  OwnBuffer host_, device_;
-  VkCommandBuffer down_, up_;
+  OwnBuffer host_, device_, sparse_;
+  VkCommandBuffer down_, up_, into_sparse_ = VK_NULL_HANDLE;
 };
 
 /// One kind of step: its speeds beside the driver's, its binds and submissions beside the pages moved.
@@ -72,6 +91,15 @@ struct Kind {
 };
 
 class Pages {
+  auto which(uint64_t per_lease) const {
+    return [this, per_lease](Json &json) {
+      json.number("page_mib", static_cast<double>(settings_.page) / static_cast<double>(mib))
+          .count("pages", settings_.pages())
+          .count("pages_per_buffer", settings_.run)
+          .count("pages_per_lease", per_lease * settings_.run);
+    };
+  }
+
  public:
   Pages(const Settings &settings, const Backend &backend, Report &report)
       : settings_(settings), backend_(backend), report_(report), copies_(settings, backend) {}
@@ -90,6 +118,9 @@ class Pages {
                  {},
                  {},
                  {}};
+    Kind rebound{
+        {"vulkan_restore_bound", "bring pages up", binds_and_copies, speed}, "", {}, {}, {}};
+    const bool mapped = backend_.has(WEIR_CAP_VMM) && copies_.binds();
     Cycle cycle(settings_, backend_, per_lease);
     for (int i = -1; i < settings_.repetitions; ++i) {  // the first warms everything up
       cycle.make_dirty();
@@ -99,8 +130,15 @@ class Pages {
       note(
           i, &restore, [&] { return cycle.restore(); }, [&] { return copies_.up(); });
       cycle.verify();
+      if (!mapped) continue;
+      cycle.make_dirty();
+      (void)cycle.evict(false);
+      note(
+          i, &rebound, [&] { return cycle.restore(); },
+          [&] { return copies_.rebound(settings_.page * settings_.run); });
     }
     for (const Kind *kind : {&evict, &restore}) tell(*kind, per_lease);
+    if (mapped) report_.figure(rebound.speed, rebound.speeds, which(per_lease));
   }
 
  private:
@@ -121,13 +159,7 @@ class Pages {
   }
 
   void tell(const Kind &kind, uint64_t per_lease) {
-    const auto which = [&](Json &json) {
-      json.number("page_mib", static_cast<double>(settings_.page) / static_cast<double>(mib))
-          .count("pages", settings_.pages())
-          .count("pages_per_buffer", settings_.run)
-          .count("pages_per_lease", per_lease * settings_.run);
-    };
-    report_.figure(kind.speed, kind.speeds, which);
+    report_.figure(kind.speed, kind.speeds, which(per_lease));
     const Meaning binds = {kind.binds, "vkQueueBindSparse while they move", pages_moved, "calls"};
     const std::string name = std::string(kind.speed.name) + "_submits";
     const Meaning submits = {name.c_str(), "vkQueueSubmit while they move", pages_moved, "calls"};
@@ -135,8 +167,8 @@ class Pages {
       report_.skipped(binds, "nobody counts calls: libweir_watched_vulkan.so is not the loader");
       return;
     }
-    report_.figure(binds, kind.bound, which);
-    report_.figure(submits, kind.submitted, which);
+    report_.figure(binds, kind.bound, which(per_lease));
+    report_.figure(submits, kind.submitted, which(per_lease));
   }
 
   const Settings &settings_;
