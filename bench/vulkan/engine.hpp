@@ -62,7 +62,8 @@ class Calls {
   X(BeginCommandBuffer)          \
   X(EndCommandBuffer)            \
   X(CmdPipelineBarrier)          \
-  X(CmdCopyBuffer)
+  X(CmdCopyBuffer)               \
+  X(CmdFillBuffer)
 
 /// A buffer with memory of its own.
 struct OwnBuffer {

@@ -19,9 +19,6 @@ weir_pool_desc pool_desc() {
   return desc;
 }
 
-constexpr const char *nobody_counts =
-    "nobody counts calls: libweir_watched_vulkan.so is not the loader";
-
 /// One stream of Weir's own and one around the program's queue, in the program's device.
 class Shared {
  public:

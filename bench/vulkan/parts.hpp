@@ -8,6 +8,9 @@
 
 namespace weir::bench {
 
+inline constexpr const char *nobody_counts =
+    "nobody counts calls: libweir_watched_vulkan.so is not the loader";
+
 /// Pages evicted and restored beside the driver's own copies, and how many binds that takes.
 void measure_pages(const Settings &settings, const Backend &backend, Report &report);
 /// How many submissions a lease of resident memory makes, on a stream of Weir's.
