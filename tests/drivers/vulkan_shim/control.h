@@ -26,6 +26,8 @@
  *   grain=SIZE     what is bound is a multiple of this; 64K
  *   fail=CALL:N:CODE  weir_shim_fail of these
  *
+ * WEIR_SIM_STUCK=STEP:CALL:N:SECONDS makes calls that never return (tests/drivers/sim/stuck.hpp).
+ *
  * Sparse buffers of the shim are ranges of addresses which the driver imports as host memory, and a bind maps a file into
  * them: this needs a driver that computes on the CPU and imports host memory.
  */
