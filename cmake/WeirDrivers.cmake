@@ -161,7 +161,7 @@ endforeach()
 set(weir_tests_on_vulkan)
 if(TARGET weir_backend_vulkan AND WEIR_LAVAPIPE AND NOT WEIR_SANITIZE STREQUAL thread)
   # Those that need no virtual memory, which this driver of Debian 12 has not; scripts/test-vulkan runs more of them on a newer one.
-  set(weir_tests_on_vulkan test_lease test_ordering test_waiting)
+  set(weir_tests_on_vulkan test_context test_lease test_ordering test_waiting)
 endif()
 # Tests of that backend alone, over the shim. The driver is not made for ThreadSanitizer, which would see races in it.
 find_file(WEIR_VULKAN_VALIDATION NAMES VkLayer_khronos_validation.json PATHS /usr/share/vulkan/explicit_layer.d NO_DEFAULT_PATH)

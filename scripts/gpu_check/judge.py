@@ -11,7 +11,7 @@ import re
 import sys
 
 # Steps of few calls; all others make many more than this.
-FEW = {"holder": 3, "devices": 12, "bench managed": 6}
+FEW = {"holder": 3, "devices": 12, "bench managed": 6, "bench vulkan hits": 40}
 MANY = 150
 
 
@@ -24,6 +24,8 @@ def complete(document, backend):
     names = [target["name"] for target in document["targets"]]
     yield backend in names, f"targets: {names}"
     yield all(target["real"] for target in document["targets"]), "targets are not taken for real"
+    told = [record for record in document["steps"] if record["step"] == "vulkan"]
+    yield "vulkan" in names or told and told[0]["outcome"] == "skipped" and told[0]["reason"], f"Vulkan is no target, and why is not told: {told}"
     yield document["calls_noted"], "calls of the driver are not noted"
     measured = {figure["step"] for figure in document["figures"]}
     silent = [record["step"] for record in document["steps"] if record["step"].startswith("bench ")
