@@ -6,10 +6,10 @@
 // libweir_watched_vulkan.so, which stands before the loader.
 //
 //   bench_vulkan [--only pages|hits|wrapped] [--bytes 256M] [--page SIZE] [--run PAGES] [--repetitions 9]
-//                [--options KEY=VALUE;...] [--json FILE]
+//                [--options KEY=VALUE;...] [--json FILE] [--optional 0|1]
 //
 // Without --page: pages of 32 MiB, of 2 MiB, and 16 of 2 MiB side by side in each buffer. A device whose memory is the host's is taken for
-// one that has its own (integrated=0), or no page would leave it. It must never judge a number: it exits 1 only if a call
+// one that has its own (integrated=0), or no page would leave it. With --optional 1 a machine without Vulkan is told, and the exit code 77. It must never judge a number: it exits 1 only if a call
 // fails, a byte is wrong or a step moved something else than it is about.
 
 #include "bench/vulkan/parts.hpp"
@@ -26,7 +26,7 @@ using namespace weir::bench;
                "bench_vulkan: %s\n"
                "usage: bench_vulkan [--only pages|hits|wrapped] [--bytes 256M] [--page SIZE] "
                "[--run PAGES]\n"
-               "  [--repetitions 9] [--options KEY=VALUE;...] [--json FILE]\n",
+               "  [--repetitions 9] [--options KEY=VALUE;...] [--json FILE] [--optional 0|1]\n",
                wrong);
   std::exit(2);
 }
@@ -67,6 +67,8 @@ Settings parse(int argc, char **argv) {
       settings.run = size_of(value);
     } else if (name == "--repetitions") {
       settings.repetitions = std::atoi(value);
+    } else if (name == "--optional") {
+      settings.optional = std::string_view(value) == "1";
     } else if (name == "--options") {
       settings.options += std::string(";") + value;
     } else {

@@ -68,8 +68,11 @@ Backend::Backend(const Settings &settings) : settings_(settings) {
   const std::string bare = options("");
   const weir_be_start start = {sizeof start, 0, bare.c_str(), nullptr, nullptr, nullptr};
   const char *reason = "";
-  if (table_->start(&start, &state_, &reason) != WEIR_SUCCESS)
-    give_up(settings.backend + ": " + reason);
+  if (table_->start(&start, &state_, &reason) != WEIR_SUCCESS) {
+    if (!settings.optional) give_up(settings.backend + ": " + reason);
+    std::fprintf(stderr, "skipped: %s: %s\n", settings.backend.c_str(), reason);
+    std::exit(77);
+  }
   uint32_t count = 0;
   must(table_->device_count(state_, &count), "device_count");
   if (count == 0) give_up(settings.backend + ": no device");
