@@ -104,6 +104,7 @@ class Rig {
   Rig(const Rig &) = delete;
   Rig &operator=(const Rig &) = delete;
 
+  weir_context context() const { return context_; }
   weir_pool pool() const { return pool_; }
   weir_stream stream() const { return stream_; }
 

@@ -12,6 +12,7 @@
 #   tests/drivers/nvtx/*.cpp         -> libweir_watched_nvtx.so      what a profiler gives NVTX, which notes ranges (needs NVTX's header)
 #   tests/drivers/level_zero/*.cpp   -> libweir_sim_level_zero.so    a driver that the real loader accepts (needs libze-dev)
 #   tests/drivers/opencl_shim/*.cpp  -> libweir_opencl_shim.so       stands before the OpenCL loader and makes failures (needs opencl-headers)
+#   tests/drivers/watch_vulkan/*.cpp -> libweir_watched_vulkan.so    stands before a Vulkan loader, counts calls and notes them (needs libvulkan-dev)
 #   tests/drivers/vulkan_shim/*.cpp  -> libweir_vulkan_shim.so       stands before the Vulkan loader and makes failures (needs libvulkan-dev)
 
 weir_glob(weir_sim_sources "tests/drivers/sim/*.cpp")
@@ -65,7 +66,14 @@ if(TARGET weir_backend_opencl)
 endif()
 if(TARGET weir_backend_vulkan)
   weir_driver(vulkan_shim weir_vulkan_shim)
+  target_sources(weir_vulkan_shim PRIVATE tests/drivers/sim/stuck.cpp)
   target_include_directories(weir_vulkan_shim SYSTEM PRIVATE ${WEIR_VULKAN_HEADERS})
+  weir_driver(watch_vulkan weir_watched_vulkan)
+  target_sources(weir_watched_vulkan PRIVATE tests/drivers/watch/notes.cpp)
+  target_include_directories(weir_watched_vulkan SYSTEM PRIVATE ${WEIR_VULKAN_HEADERS})
+  if(TARGET bench_vulkan)
+    add_dependencies(bench_vulkan weir_watched_vulkan)  # which counts its calls
+  endif()
 endif()
 
 # Mirrors. A check compiles or it does not; where the headers are missing the test says so and skips.
@@ -158,7 +166,7 @@ set(weir_tests_on_vulkan)
 set(weir_tests_on_vulkan_sparse)
 if(TARGET weir_vulkan_shim AND WEIR_LAVAPIPE AND NOT WEIR_SANITIZE STREQUAL thread)
   # Those that need no virtual memory, which this driver of Debian 12 has not, and those that do. scripts/test-vulkan runs all on a newer one.
-  set(weir_tests_on_vulkan test_lease test_ordering test_waiting)
+  set(weir_tests_on_vulkan test_context test_lease test_ordering test_waiting)
   set(weir_tests_on_vulkan_sparse fuzz_pool test_buffer test_defragment test_lossy test_map test_memory test_pool test_refusals test_sharing test_tiers)
 endif()
 # Tests of that backend alone, over the shim. The driver is not made for ThreadSanitizer, which would see races in it.

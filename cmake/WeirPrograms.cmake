@@ -6,6 +6,9 @@
 
 if(WEIR_BUILD_BENCH AND TARGET weir_static)
   weir_glob(weir_bench_sources "bench/bench_*.cpp")
+  if(NOT TARGET weir_backend_vulkan)
+    list(FILTER weir_bench_sources EXCLUDE REGEX "/bench_vulkan.cpp$")
+  endif()
   foreach(source IN LISTS weir_bench_sources)
     cmake_path(GET source STEM name)
     string(REGEX REPLACE "^bench_" "" folder ${name})
@@ -13,6 +16,12 @@ if(WEIR_BUILD_BENCH AND TARGET weir_static)
     add_executable(${name} ${source} ${parts})
     target_link_libraries(${name} PRIVATE weir_static weir_build)
   endforeach()
+  # Moves pages as bench_device does, and compares with the driver itself.
+  if(TARGET bench_vulkan)
+    target_sources(bench_vulkan PRIVATE bench/device/device.cpp bench/device/movers.cpp)
+    target_include_directories(bench_vulkan SYSTEM PRIVATE ${WEIR_VULKAN_HEADERS})
+    add_dependencies(bench_vulkan weir_backend_vulkan)
+  endif()
   # What bench_arena compares with, where scripts/bench --yardsticks has had cargo build it (bench/arena/yardsticks).
   set(WEIR_BENCH_YARDSTICKS "" CACHE FILEPATH "Library with other allocators for bench_arena")
   if(WEIR_BENCH_YARDSTICKS AND EXISTS "${WEIR_BENCH_YARDSTICKS}")

@@ -234,7 +234,7 @@ if(TARGET weir_static)
 endif()
 
 # About loading and describing backends, about files, or about bytes alone: nothing of them is another backend's.
-set(weir_host_only test_backends test_codec_api test_context test_find_device test_log test_partitions test_policy_save test_pool_losses test_runtimes test_spill_failures test_struct_size test_topology_api)
+set(weir_host_only test_backends test_codec_api test_find_device test_log test_partitions test_policy_save test_pool_losses test_runtimes test_spill_failures test_struct_size test_topology_api)
 # About a state into which only a simulated driver can be put: gpu-check leaves them out.
 set(weir_simulated_only test_full_channel)
 # The tiers below HOST, what is lost in them, and the order of prefetches are the engine's work: its threads are seen on the host

@@ -85,7 +85,8 @@ weir_result Platform::adopt(const Options &options, const void *native, std::str
   if (told.queue_count == 0 || told.queue_count > WEIR_VULKAN_QUEUES)
     return refuse_native(why, std::to_string(told.queue_count) + " queues of the program; 1 to " +
                                   std::to_string(WEIR_VULKAN_QUEUES) + " are needed");
-  if (!loader_.open(why)) return refuse(WEIR_ERROR_NOT_SUPPORTED, "%s", why->c_str());
+  if (!loader_.open(options_.library, why))
+    return refuse(WEIR_ERROR_NOT_SUPPORTED, "%s", why->c_str());
   const char *missing = nullptr;
   if (!api_.find(loader_.get, static_cast<VkInstance>(told.instance), &missing))
     return refuse_native(why, std::string("the program's instance has no ") + missing +

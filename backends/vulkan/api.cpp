@@ -16,9 +16,10 @@ bool find_one(Get get, Owner owner, const char *name, Function *function, const 
 
 }  // namespace
 
-bool Loader::open(std::string *reason) {
+bool Loader::open(const std::string &path, std::string *reason) {
   std::string why;
-  if (!library.open("WEIR_VULKAN_LIBRARY", {"libvulkan.so.1"}, &why)) {
+  const char *name = path.empty() ? "libvulkan.so.1" : path.c_str();
+  if (!library.open("WEIR_VULKAN_LIBRARY", {name}, &why)) {
     *reason = "the Vulkan loader is not here: " + why;
     return false;
   }

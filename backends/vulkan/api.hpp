@@ -70,8 +70,8 @@ namespace weir::vulkan {
 #define WEIR_VULKAN_DECLARE(name) PFN_vk##name name = nullptr;
 
 struct Loader {
-  /// Opens the loader (WEIR_VULKAN_LIBRARY, else libvulkan.so.1). False: *reason says in words why not.
-  bool open(std::string *reason);
+  /// Opens the loader (WEIR_VULKAN_LIBRARY, else `path` if it is not empty, else libvulkan.so.1). False: *reason says in words why not.
+  bool open(const std::string &path, std::string *reason);
 
   common::Library library;
   PFN_vkGetInstanceProcAddr get = nullptr;

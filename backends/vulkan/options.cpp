@@ -57,7 +57,12 @@ std::string take_option(std::string_view key, std::string_view value, Options *o
     options->*(size.value) = bytes;
     return {};
   }
-  std::string known;
+  if (key == "library") {
+    options->library = value;
+    return value.empty() ? common::bad_option(key, value, "the file of a Vulkan loader is needed")
+                         : std::string{};
+  }
+  std::string known = "library, ";
   for (const Flag &flag : option_flags) known += std::string(flag.name) + ", ";
   for (const Size &size : option_sizes) known += std::string(size.name) + ", ";
   known.resize(known.size() - 2);

@@ -22,6 +22,7 @@ struct Options {
   /// Wished for; the driver's alignment may ask for more.
   uint64_t granule = uint64_t{2} << 20U;
   uint64_t granule_large = uint64_t{32} << 20U;
+  std::string library;  ///< the loader's file; "": where the system looks
 };
 
 /// Reads "key=value;key=value" over the defaults. "" or a sentence that names key and value.

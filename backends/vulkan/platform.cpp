@@ -140,7 +140,7 @@ weir_result Platform::find_devices(std::string *why) {
     std::string reason;
     const weir_result result = device->start(&reason);
     if (result == WEIR_SUCCESS) {
-      version_text_ += "; " + facts.driver;
+      version_text_ += "; " + facts.driver + (facts.on_cpu() ? ", on the CPU" : "");
       devices_.push_back(std::move(device));
       continue;
     }
@@ -155,7 +155,8 @@ weir_result Platform::start(const Options &options, std::string *why) {
   options_ = options;
   // Of the threads that drivers make with an instance and a device.
   const common::SignalsBlocked blocked;
-  if (!loader_.open(why)) return refuse(WEIR_ERROR_NOT_SUPPORTED, "%s", why->c_str());
+  if (!loader_.open(options_.library, why))
+    return refuse(WEIR_ERROR_NOT_SUPPORTED, "%s", why->c_str());
   WEIR_BACKEND_TRY(make_instance(why));
   return find_devices(why);
 }

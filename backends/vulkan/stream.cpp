@@ -206,12 +206,28 @@ weir_result Stream::submit_shared(Point *point) {
   return WEIR_SUCCESS;
 }
 
+/// Where all of the stream's own work has finished and what came since is one wait, its end is what it waits for: no submission is needed
+/// to tell of that. The wait stays for what comes after. Not where the program may submit: what it does comes behind what is in the queue.
+/// With mutex_ held.
+bool Stream::ends_with(Point *point) {
+  if (native_ != nullptr || !open_ || !open_->commands.empty() || !items_.empty()) return false;
+  const auto passed = [](const Point &each) {
+    return each.timeline->seen(each.value) || each.timeline->poll(each.value) == WEIR_SUCCESS;
+  };
+  if (!passed({timeline_, last_value_})) return false;
+  std::erase_if(open_->waits, passed);
+  if (open_->waits.size() != 1) return false;
+  *point = open_->waits.front();
+  return true;
+}
+
 weir_result Stream::record(Point *point) {
   if (device_.lost()) return device_.gone();
   if (shared_) return told_covers_all(point) ? WEIR_SUCCESS : submit_shared(point);
   bool waiting = false;
   {
     const std::lock_guard hold(mutex_);
+    if (ends_with(point)) return WEIR_SUCCESS;
     seal();
     *point = {timeline_, last_value_};
     waiting = timeline_->submitted() < last_value_;
@@ -232,21 +248,22 @@ weir_result Stream::synchronize() {
 }
 
 weir_result Stream::expose(const weir_vulkan_queue **native) {
-  Point end;
-  WEIR_BACKEND_TRY(record(&end));
-  const std::lock_guard hold(mutex_);
-  if (native_ == nullptr) {
-    weir_vulkan_queue made = WEIR_VULKAN_QUEUE_INIT;
-    made.family = queue_.family();
-    made.queue = queue_.handle();
-    made.semaphore = reinterpret_cast<uintptr_t>(timeline_->semaphore());
-    made.lock = lock_queue;
-    made.unlock = unlock_queue;
-    made.user = this;
-    native_ = std::make_unique<weir_vulkan_queue>(made);
+  {
+    const std::lock_guard hold(mutex_);
+    if (native_ == nullptr) {
+      weir_vulkan_queue made = WEIR_VULKAN_QUEUE_INIT;
+      made.family = queue_.family();
+      made.queue = queue_.handle();
+      made.semaphore = reinterpret_cast<uintptr_t>(timeline_->semaphore());
+      made.lock = lock_queue;
+      made.unlock = unlock_queue;
+      made.user = this;
+      native_ = std::make_unique<weir_vulkan_queue>(made);
+    }
+    *native = native_.get();
   }
-  *native = native_.get();
-  return WEIR_SUCCESS;
+  Point end;
+  return record(&end);
 }
 
 // ---- handing over

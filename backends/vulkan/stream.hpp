@@ -102,6 +102,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
   }
   void need_open();
   void seal(bool empty_too = false);
+  bool ends_with(Point *point);
   weir_result submit_shared(Point *point);
   bool told_covers_all(Point *point) const noexcept;
   weir_result add_call(const Call &call);

@@ -8,6 +8,7 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <climits>
 #include <cstring>
 #include <fstream>
@@ -17,7 +18,7 @@ namespace weir::bench {
 namespace {
 
 [[noreturn]] void give_up(const std::string &why) {
-  std::fprintf(stderr, "bench_device: %s\n", why.c_str());
+  std::fprintf(stderr, "%s: %s\n", program_invocation_short_name, why.c_str());
   std::exit(1);
 }
 
@@ -41,8 +42,9 @@ std::string loaded_runtimes() {
   std::ifstream maps("/proc/self/maps");
   for (std::string line; std::getline(maps, line);) {
     const std::string name = line.substr(line.rfind('/') + 1);
-    for (const char *prefix : {"libcuda.so", "libnvidia-ml.so", "libamdhip64.so", "libze_",
-                               "libweir_sim_", "libweir_hip_over_cuda", "libweir_watched_"}) {
+    for (const char *prefix :
+         {"libcuda.so", "libnvidia-ml.so", "libamdhip64.so", "libze_", "libvulkan", "libweir_sim_",
+          "libweir_hip_over_cuda", "libweir_watched_"}) {
       if (name.starts_with(prefix)) names.insert(name);
     }
   }
@@ -66,17 +68,21 @@ Backend::Backend(const Settings &settings) : settings_(settings) {
   const std::string bare = options("");
   const weir_be_start start = {sizeof start, 0, bare.c_str(), nullptr, nullptr, nullptr};
   const char *reason = "";
-  if (table_->start(&start, &state_, &reason) != WEIR_SUCCESS)
-    give_up(settings.backend + ": " + reason);
+  if (table_->start(&start, &state_, &reason) != WEIR_SUCCESS) {
+    if (!settings.optional) give_up(settings.backend + ": " + reason);
+    std::fprintf(stderr, "skipped: %s: %s\n", settings.backend.c_str(), reason);
+    std::exit(77);
+  }
   uint32_t count = 0;
   must(table_->device_count(state_, &count), "device_count");
   if (count == 0) give_up(settings.backend + ": no device");
   device_.struct_size = sizeof device_;
   must(table_->device_describe(state_, 0, &device_), "device_describe");
   libraries_ = loaded_runtimes();
-  // The simulated machines' devices say so, whatever the file is called that they come from.
+  // The simulated machines' devices say so, whatever the file is called that they come from; so do Vulkan's on the CPU.
   real_ = settings.backend != "host" && libraries_.find("libweir_sim_") == std::string::npos &&
-          std::strstr(device_.name, "Simulated") == nullptr;
+          std::strstr(device_.name, "Simulated") == nullptr &&
+          std::strstr(version(), "on the CPU") == nullptr;
 }
 
 Backend::~Backend() {

@@ -25,6 +25,7 @@ struct Settings {
   uint64_t allocation_max = 64 * mib;
   int allocation_pairs = 20000;
   int repetitions = 7;
+  bool optional = false;  ///< a backend that can't start is told, and ends the program with 77
 
   bool wants(const char *part) const { return only.empty() || only == part; }
   uint64_t pages() const { return bytes / page; }

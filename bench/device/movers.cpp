@@ -5,12 +5,14 @@
 
 #include "bench/device/movers.hpp"
 
+#include <cerrno>
+
 namespace weir::bench {
 namespace {
 
 void expect(bool good, const char *what) {
   if (good) return;
-  std::fprintf(stderr, "bench_device: %s\n", what);
+  std::fprintf(stderr, "%s: %s\n", program_invocation_short_name, what);
   std::exit(1);
 }
 

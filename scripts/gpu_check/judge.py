@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """For scripts/test-gpu-check: whether a result says what it must.
 
-  judge.py FILE complete      everything that was planned was run, and nothing went wrong
-  judge.py FILE stuck STEP    the steps before STEP are there; STEP is stuck, with the call in which the simulated driver says that it
+  judge.py FILE complete BACKEND    everything that was planned was run, on that backend too, and nothing went wrong
+  judge.py FILE stuck STEP          the steps before STEP are there; STEP is stuck, with the call in which the simulated driver says that it
                               hangs; no later step used the device, and what needs none was run
   judge.py --middle STEP      the number of the call of the driver at which STEP is to be stuck
 """
@@ -11,19 +11,21 @@ import re
 import sys
 
 # Steps of few calls; all others make many more than this.
-FEW = {"holder": 3, "devices": 12, "bench managed": 6}
+FEW = {"holder": 3, "devices": 12, "bench managed": 6, "bench vulkan hits": 40}
 MANY = 150
 
 
-def complete(document):
+def complete(document, backend):
     done = [f"{record['target']}: {record['step']}" for record in document["steps"]]
     yield document["complete"], "the document is not complete"
     yield not document["summary"]["bad"], f"bad steps: {document['summary']['bad']}"
     missing = [name for name in document["planned"] if name not in done]
     yield not missing, f"planned and not run: {missing}"
     names = [target["name"] for target in document["targets"]]
-    yield "cuda" in names, f"targets: {names}"
+    yield backend in names, f"targets: {names}"
     yield all(target["real"] for target in document["targets"]), "targets are not taken for real"
+    told = [record for record in document["steps"] if record["step"] == "vulkan"]
+    yield "vulkan" in names or told and told[0]["outcome"] == "skipped" and told[0]["reason"], f"Vulkan is no target, and why is not told: {told}"
     yield document["calls_noted"], "calls of the driver are not noted"
     measured = {figure["step"] for figure in document["figures"]}
     silent = [record["step"] for record in document["steps"] if record["step"].startswith("bench ")
@@ -65,7 +67,7 @@ def main(words):
         return 0
     with open(words[0], encoding="utf-8") as file:
         document = json.load(file)
-    judges = complete(document) if words[1] == "complete" else stuck(document, words[2])
+    judges = complete(document, words[2]) if words[1] == "complete" else stuck(document, words[2])
     bad = [text for good, text in judges if not good]
     for text in bad:
         print(f"judge: {words[-1]}: {text}", file=sys.stderr)

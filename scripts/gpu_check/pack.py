@@ -49,6 +49,8 @@ def of_system(name):
 def ours(tree):
     """Folder -> files of the build tree that go into it, there or not."""
     names = trees.PROGRAMS + tree.about["abi_tests"]
+    if tree.has_backend("vulkan"):
+        names = sorted(set(names + trees.VULKAN_PROGRAMS + tree.about["vulkan_tests"]))
     files = {"bin": [tree.program(name) for name in names]}
     for folder in FOLDERS[1:]:
         files[folder] = sorted(path for path in (tree.root / folder).glob("*.so*") if path.is_file())
@@ -57,7 +59,8 @@ def ours(tree):
 
 def not_built(tree):
     files = ours(tree)
-    for path in files["bin"] + [tree.driver(name) for name in trees.DRIVERS] + [tree.script(name) for name in trees.SCRIPTS]:
+    drivers = trees.DRIVERS + (trees.VULKAN_DRIVERS if tree.has_backend("vulkan") else [])
+    for path in files["bin"] + [tree.driver(name) for name in drivers] + [tree.script(name) for name in trees.SCRIPTS]:
         if not path.is_file():
             yield f"{path.relative_to(path.parent.parent)} is not built"
     for folder in ("lib", "lib/weir/1"):
@@ -102,6 +105,9 @@ def copy_scripts(tree, goal):
     (goal / "bench").mkdir()
     for name in trees.SCRIPTS:
         shutil.copy(tree.script(name), goal / "bench")
+    (goal / "conformance").mkdir()
+    for name in trees.WAIVERS:
+        shutil.copy(trees.REPOSITORY / "tests/conformance" / name, goal / "conformance")
     (goal / "run").write_text(RUN, encoding="utf-8")
     (goal / "run").chmod(0o755)
     shutil.copy(trees.REPOSITORY / "LICENSE", goal)

@@ -74,7 +74,7 @@ def figure_text(figure):
 def figure_case(figure):
     words = [figure["benchmark"].removeprefix("device_")]
     for name in ("page_mib", "pages_per_lease", "pages_per_buffer", "buffers", "mode", "kernel", "beside", "call", "mib",
-                 "neighbours", "peers", "context", "way", "memory", "batch_copy"):
+                 "neighbours", "peers", "context", "way", "memory", "batch_copy", "fence"):
         if name in figure:
             words.append(f"{name.replace('_', ' ')} {figure[name]}")
     return ", ".join(words)

@@ -14,7 +14,7 @@ import time
 import types
 import unittest
 
-from gpu_check import machine, pack, report, runner, steps, watch
+from gpu_check import machine, pack, report, runner, steps, targets, watch
 
 HELD = """
 import ctypes, os, signal, struct, sys
@@ -54,7 +54,8 @@ def step(name, code, limit=20.0, **more):
 
 
 class Tree:
-    about = {"revision": "r", "modified": False, "build_type": "", "built_on": "", "described": "", "abi_tests": ["test_pool"]}
+    about = {"revision": "r", "modified": False, "build_type": "", "built_on": "", "described": "", "abi_tests": ["test_pool"],
+             "vulkan_tests": ["test_lease", "test_map"], "vulkan_tests_without_vmm": ["test_lease"]}
     root = pathlib.Path("/nowhere")
 
     def program(self, name):
@@ -191,15 +192,43 @@ class Reading(unittest.TestCase):
         for name in ("bin/weir ", "bin/bench_driver", "bin/test_pool", "libweir_watched_cuda.so", "offload_torch.py"):
             self.assertTrue(any(name in line + " " for line in complaints), name)
 
+    def test_implementations_on_the_cpu_are_no_cards(self):
+        def told(**vulkan):
+            return {"backends": [{"name": "host", "available": True, "devices": [{"name": "host memory 0"}]},
+                                 {"name": "opencl", "available": True, "version": "3.0 (Portable Computing Language, driver 6.0)",
+                                  "devices": [{"name": "cpu-zen"}]}, {"name": "vulkan"} | vulkan]}
+        tree = types.SimpleNamespace(watched={"vulkan"}, driver=lambda name: pathlib.Path("/nowhere") / name)
+        card = told(available=True, version="Vulkan 1.3.2; NVIDIA, 580.1", devices=[{"name": "a card"}])
+        found = targets.real_targets(types.SimpleNamespace(watched={"vulkan"}, driver=tree.driver, has_backend=lambda name: False), card)
+        self.assertEqual([(one.name, one.real, one.card) for one in found], [("vulkan", True, "gpu")])
+        self.assertTrue(found[0].environment["WEIR_VULKAN_LIBRARY"].endswith("libweir_watched_vulkan.so"))
+        self.assertIsNone(targets.left_out(card))
+        cpu = told(available=True, version="Vulkan 1.3.2; llvmpipe, Mesa 22, on the CPU", devices=[{"name": "llvmpipe"}])
+        self.assertEqual(targets.real_targets(tree, cpu), [])
+        self.assertIn("llvmpipe", targets.left_out(cpu))
+        nothing = told(available=False, reason="the Vulkan loader is not here", devices=[])
+        self.assertEqual(targets.real_targets(tree, nothing), [])
+        self.assertEqual(targets.left_out(nothing), "the Vulkan loader is not here")
+        self.assertIn("not built", targets.left_out({"backends": []}))
+
     def test_the_most_valuable_comes_first(self):
         tree = types.SimpleNamespace(about=Tree.about, root=Tree.root, program=Tree().program, script=Tree().script,
-                                     environment=dict, bare_environment=dict)
-        real = types.SimpleNamespace(name="cuda", backend="cuda", real=True, environment={}, testing={}, card="gpu",
-                                     look_alike=False)
-        host = types.SimpleNamespace(name="host", backend="host", real=False, environment={}, testing={}, card="",
-                                     look_alike=False)
-        planned = list(steps.plan(steps.Catalogue(tree, steps.Limits(), "/nowhere"), [real], host,
-                                  ("bench", "suite", "conformance")))
+                                     environment=dict, bare_environment=dict, waivers=lambda backend: backend + ".waivers")
+        real = [targets.Target(name, name, True, "a card", "", {}, {}) for name in ("vulkan", "cuda")]
+        everything = list(steps.plan(steps.Catalogue(tree, steps.Limits(), "/nowhere"), real, targets.host_target(),
+                                     ("bench", "suite", "conformance")))
+        self.assertTrue(all(one.device == "gpu" for one in everything[:-1]))
+        of_vulkan = [one for one in everything if one.target == "vulkan"]
+        self.assertGreater(everything.index(of_vulkan[0]), max(
+            i for i, one in enumerate(everything) if one.target == "cuda"))
+        self.assertEqual([one.name for one in of_vulkan], [
+            "bench vulkan 32M", "bench vulkan 2M", "conformance", "bench vulkan 16x2M", "bench vulkan hits", "bench vulkan wrapped",
+            "test_lease", "test_map", "fuzzer"])
+        plain = targets.Target("vulkan", "vulkan", True, "a card", "", {}, {}, vmm=False)
+        self.assertEqual([one.name for one in steps.plan(steps.Catalogue(tree, steps.Limits(), "/nowhere"), [plain], None, ("suite",))],
+                         ["test_lease"])
+        self.assertIn("vulkan.waivers", of_vulkan[2].command)
+        planned = [one for one in everything if one.target != "vulkan"]
         names = [one.name for one in planned]
         self.assertEqual(names[:3], ["bench micro", "bench transfer 32M", "conformance"])
         self.assertLess(names.index("bench batch_copy=0"), names.index("bench batch_copy=1"))

@@ -34,13 +34,18 @@ class Limits:
     run_pages: int = 16  # of 2 MiB in one buffer
     micro: tuple = ()
     bench_sizes: tuple = ()
+    vulkan_size: str = "1G"
+    vulkan_sizes: tuple = ()
+    vulkan_requirements: str = ""  # of the conformance suite; "": all
     torch_sizes: tuple = ()
     offload_sizes: tuple = ()
 
 
 SIMULATED = {"size": "64M", "pages": ("2M", "4M"), "micro": ("--repetitions", "3", "--kernel-ms", "2"),
-             "bench_sizes": ("--repetitions", "2", "--allocation-max", "1M", "--allocation-pairs", "2000")}
-QUICK = {"fuzz_seconds": 3, "fault_every": 97}
+             "bench_sizes": ("--repetitions", "2", "--allocation-max", "1M", "--allocation-pairs", "2000"),
+             "vulkan_size": "256M", "vulkan_sizes": ("--repetitions", "2")}
+# A Vulkan driver on the CPU takes a minute and a half for the whole suite.
+QUICK = {"fuzz_seconds": 3, "fault_every": 97, "vulkan_requirements": "DV-*,PM-*,PL-*,CP-*,FE-*"}
 
 
 # ---- reading what steps print ----
@@ -93,6 +98,12 @@ class Catalogue:
         bundle = self.folder / target.name.replace(" ", "_")
         command = [str(self.tree.program("weir-conformance")), str(plugin), "--jobs", str(self.jobs), "--timeout",
                    str(self.limits.conformance_each), "--bundle", str(bundle)]
+        if target.options:
+            command += ["--options", target.options]
+        if target.backend == "vulkan":
+            command += ["--waivers", str(self.tree.waivers("vulkan"))]
+            if self.limits.vulkan_requirements:
+                command += ["--filter", self.limits.vulkan_requirements]
         yield Step("conformance", target.name, command, self.tree.environment(target.environment),
                    self.limits.conformance, device=target.card, read=conformance_reader(bundle))
 
@@ -103,7 +114,11 @@ class Catalogue:
                     self.tree.environment(target.testing | mode | extra), limit, device=target.card, read=read_tests)
 
     def abi(self, target):
-        for name in self.tree.about["abi_tests"]:
+        # Of Vulkan, what is known to be about it: scripts/test-vulkan runs these too.
+        names = self.tree.about["abi_tests"]
+        if target.backend == "vulkan":
+            names = self.tree.about["vulkan_tests" if target.vmm else "vulkan_tests_without_vmm"]
+        for name in names:
             if target.real and name in ABOUT_FILES:
                 continue
             step = self.test(name, target, name, self.limits.test, mode="alias")
@@ -112,9 +127,12 @@ class Catalogue:
             yield step
 
     def robustness(self, target):
-        """The fault sweep's short form, and the fuzzer."""
-        yield self.test("fault sweep", target, "test_faults", self.limits.sweep,
-                        WEIR_FAULT_EVERY=str(self.limits.fault_every))
+        """The fault sweep's short form, where the driver is ours or the vendor's own, and the fuzzer."""
+        if target.backend != "vulkan":
+            yield self.test("fault sweep", target, "test_faults", self.limits.sweep,
+                            WEIR_FAULT_EVERY=str(self.limits.fault_every))
+        if target.backend == "vulkan" and not target.vmm:
+            return  # it makes buffers with addresses that stay
         yield self.test("fuzzer", target, "fuzz_pool", self.limits.fuzz_seconds + 30, "--seconds",
                         str(self.limits.fuzz_seconds))
 
@@ -130,10 +148,25 @@ class Catalogue:
             yield Step("bench " + part, target.name, [str(self.tree.program("bench_driver")), "--only", part, *self.limits.micro],
                        self.tree.environment(target.environment), self.limits.bench, True, target.card, read_figures)
 
+    def vulkan(self, target, *parts):
+        """Beside the driver's own copies and submissions, which bench_device can't make."""
+        sizes = {"32M": ("--page", "32M"), "2M": ("--page", "2M"), "16x2M": ("--page", "2M", "--run", "16")}
+        for part in parts if target.backend == "vulkan" else ():
+            words = ("--only", "pages", *sizes[part]) if part in sizes else ("--only", part)
+            yield Step("bench vulkan " + part, target.name, [
+                str(self.tree.program("bench_vulkan")), *words, "--bytes", self.limits.vulkan_size, *self.limits.vulkan_sizes],
+                self.tree.environment(target.environment), self.limits.bench, True, target.card, read_figures)
+
     def transfer(self, target):
+        if target.backend == "vulkan":
+            yield from self.vulkan(target, "32M", "2M")
+            return
         yield self.bench(target, "transfer", name="bench transfer " + self.limits.pages[0])
 
     def transfer_sizes(self, target):
+        if target.backend == "vulkan":
+            yield from self.vulkan(target, "16x2M", "hits", "wrapped")
+            return
         for page in self.limits.pages[1:]:
             yield self.bench(target, "transfer", "--page", page, name="bench transfer " + page)
         yield self.bench(target, "transfer", "--page", "2M", "--run", str(self.limits.run_pages),
@@ -144,11 +177,11 @@ class Catalogue:
             yield self.bench(target, "transfer", "--page", "2M", "--batch-copy", on, name="bench batch_copy=" + on)
 
     def locks(self, target):
-        for part in ("register", "channel", "beside"):
+        for part in ("register", "channel", "beside") if target.backend != "vulkan" else ():
             yield self.bench(target, part)
 
     def usual(self, target):
-        for part in ("kernels", "lease", "allocation"):
+        for part in ("kernels", "lease", "allocation") if target.backend != "vulkan" else ():
             yield self.bench(target, part)
 
     def torch(self, target):
@@ -176,8 +209,8 @@ def plan(catalogue, found, host, parts):
              ("bench", lambda one: make.batch(one, "0")), ("bench", make.locks),
              ("suite", make.abi), ("bench", make.torch), ("bench", make.usual), ("suite", make.robustness),
              ("bench", lambda one: make.driver(one, "managed")), ("bench", lambda one: make.batch(one, "1"))]
-    # A look-alike is about our own code more than about the card: after everything else.
-    for group in ([one for one in found if not one.look_alike], [one for one in found if one.look_alike]):
+    for number in sorted({one.group for one in found}):
+        group = [one for one in found if one.group == number]
         for part, kind in order:
             if part in parts:
                 for target in group:

@@ -20,6 +20,10 @@ REPOSITORY = pathlib.Path(__file__).resolve().parent.parent.parent
 # Beside the C ABI's tests, what the steps run.
 PROGRAMS = ["weir", "weir-conformance", "bench_device", "bench_driver", "fuzz_pool", "test_faults"]
 DRIVERS = ["libweir_watched_cuda.so", "libweir_hip_over_cuda.so"]
+# Where the Vulkan backend is built.
+VULKAN_PROGRAMS = ["bench_vulkan"]
+VULKAN_DRIVERS = ["libweir_watched_vulkan.so"]
+WAIVERS = ["vulkan.waivers"]
 SCRIPTS = ["allocation_torch.py", "offload_torch.py"]
 
 
@@ -42,6 +46,19 @@ def abi_tests(repository=REPOSITORY):
     return sorted(names - set(others))
 
 
+def vulkan_tests(repository=REPOSITORY):
+    """Of the C ABI's tests, those that scripts/test-vulkan runs."""
+    text = (repository / "scripts/test-vulkan").read_text(encoding="utf-8")
+    names = re.search(r"^programs=\(([^)]*)\)", text, re.MULTILINE).group(1).split()
+    return [name for name in names if name.startswith("test_")]
+
+
+def vulkan_tests_without_vmm(repository=REPOSITORY):
+    """Of those, the ones that cmake/WeirDrivers.cmake runs on a driver without sparse binding."""
+    text = (repository / "cmake/WeirDrivers.cmake").read_text(encoding="utf-8")
+    return re.search(r"set\(weir_tests_on_vulkan ([^)]+)\)", text).group(1).split()
+
+
 def build_type(build):
     cache = build / "CMakeCache.txt"
     if not cache.is_file():
@@ -60,6 +77,8 @@ def describe(build):
         "build_type": build_type(build),
         "described": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         "abi_tests": abi_tests(),
+        "vulkan_tests": vulkan_tests(),
+        "vulkan_tests_without_vmm": vulkan_tests_without_vmm(),
     }
 
 
@@ -69,7 +88,7 @@ class Tree:
         manifest = self.root / MANIFEST
         self.packed = manifest.is_file()
         self.about = json.loads(manifest.read_text(encoding="utf-8")) if self.packed else describe(self.root)
-        self.watched = False    # whether steps note their calls of the driver
+        self.watched = set()    # backends whose steps note their calls of the driver
         self.runtime = False    # whether programs need the packed libstdc++
 
     def program(self, name):
@@ -80,6 +99,9 @@ class Tree:
 
     def script(self, name):
         return (self.root if self.packed else REPOSITORY) / "bench" / name
+
+    def waivers(self, backend):
+        return (self.root / "conformance" if self.packed else REPOSITORY / "tests/conformance") / f"{backend}.waivers"
 
     def has_backend(self, name):
         return (self.root / f"lib/weir/1/libweir_backend_{name}.so").is_file()

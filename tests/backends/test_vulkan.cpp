@@ -261,6 +261,53 @@ void how_many_calls(void **) {
   nothing_is_left();
 }
 
+/// A stream that only waits for another's work ends with it, and that takes no submission; once the program may submit to its queue itself the
+/// wait is handed over, so that what the program does comes after it.
+void the_end_of_a_wait_is_no_submission(void **) {
+  weir::test::Watchdog watchdog;
+  pretend("");
+  const Backend backend;
+  OK(backend.result);
+  const weir_backend_table &t = table();
+  weir_be_state *s = backend.state;
+  weir_be_stream first = nullptr, second = nullptr, third = nullptr;
+  uint64_t plain = 0;
+  for (weir_be_stream *each : {&first, &second, &third}) OK(t.stream_create(s, 0, 0, each));
+  OK(t.plain_allocate(s, 0, unit, 4096, &plain));
+  weir_be_fence held = 0, end = 0, later = 0, exposed = 0;
+  const auto submits = [] { return shim().calls("vkQueueSubmit"); };
+  shim().stall();  // what is submitted does not end
+  OK(t.fill_async(s, first, plain, 5, unit));
+  OK(t.fence_record(s, first, &held));
+  const uint64_t before = submits();
+  OK(t.stream_wait(s, second, held));
+  OK(t.fence_record(s, second, &end));
+  WANT(WEIR_NOT_READY, t.fence_poll(s, end));
+  WANT(WEIR_NOT_READY, t.stream_query(s, second));
+  const uint64_t waited = submits();
+  // The wait is still there for what comes after.
+  OK(t.fill_async(s, second, plain, 7, unit));
+  OK(t.fence_record(s, second, &later));
+  WANT(WEIR_NOT_READY, t.fence_poll(s, later));
+  const uint64_t filled = submits();
+  void *native = nullptr;
+  OK(t.stream_wait(s, third, end));
+  OK(t.stream_native(s, third, &native));
+  OK(t.fence_record(s, third, &exposed));
+  const uint64_t handed = submits();
+  shim().resume();
+  assert_int_equal(waited, before);
+  assert_int_equal(filled, before + 1);
+  assert_int_equal(handed, before + 2);
+  for (const weir_be_fence each : {end, later, exposed}) OK(t.fence_wait(s, each, UINT64_MAX));
+  for (const weir_be_fence each : {held, end, later, exposed}) OK(t.fence_destroy(s, each));
+  for (const weir_be_stream each : {first, second, third}) {
+    OK(t.stream_synchronize(s, each));
+    OK(t.stream_destroy(s, each));
+  }
+  OK(t.plain_free(s, 0, plain, unit));
+}
+
 /// What a command would touch is checked: memory that is bound nowhere takes a device down with it.
 void copies_stay_inside_what_is_there(void **) {
   Bench bench;
@@ -296,6 +343,7 @@ int main() {
       cmocka_unit_test_setup(a_blocked_end_of_a_stream_holds_up_nobody_else, fresh),
       cmocka_unit_test_setup(threads, fresh),
       cmocka_unit_test_setup(how_many_calls, fresh),
+      cmocka_unit_test_setup(the_end_of_a_wait_is_no_submission, fresh),
       cmocka_unit_test_setup(copies_stay_inside_what_is_there, fresh),
   };
   return cmocka_run_group_tests(tests, nullptr, nullptr);

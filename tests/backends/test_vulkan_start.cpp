@@ -44,6 +44,26 @@ void no_loader(void **) {
   setenv("WEIR_VULKAN_LIBRARY", shim_path().c_str(), 1);
 }
 
+/// The option names it as the environment does, which comes first.
+void the_option_names_the_loader(void **) {
+  unsetenv("WEIR_VULKAN_LIBRARY");
+  refused("library=/nowhere/libvulkan.so.1", WEIR_ERROR_NOT_SUPPORTED,
+          {"loader is not here", "/nowhere/libvulkan.so.1"});
+  refused("library=/etc/passwd", WEIR_ERROR_NOT_SUPPORTED, {"loader is not here", "/etc/passwd"});
+  refused("library=libm.so.6", WEIR_ERROR_NOT_SUPPORTED,
+          {"libm.so.6 has no vkGetInstanceProcAddr", "no Vulkan loader"});
+  refused("library=", WEIR_ERROR_INVALID_ARGUMENT, {"library=\"\"", "file of a Vulkan loader"});
+  {
+    const Backend backend(("memory=64M;library=" + shim_path()).c_str());
+    OK(backend.result);
+    assert_int_equal(shim().calls("vkCreateInstance"), 1);
+  }
+  nothing_is_left();
+  setenv("WEIR_VULKAN_LIBRARY", shim_path().c_str(), 1);
+  const Backend backend("memory=64M;library=/nowhere/libvulkan.so.1");
+  OK(backend.result);
+}
+
 void an_old_loader(void **) {
   pretend("loader=1.1");
   refused("", WEIR_ERROR_NOT_SUPPORTED, {"knows Vulkan 1.1", "1.2 is needed"});
@@ -270,6 +290,7 @@ int main() {
   if (cannot != 0) return cannot;
   const CMUnitTest tests[] = {
       cmocka_unit_test_setup(no_loader, fresh),
+      cmocka_unit_test_setup(the_option_names_the_loader, fresh),
       cmocka_unit_test_setup(an_old_loader, fresh),
       cmocka_unit_test_setup(no_driver, fresh),
       cmocka_unit_test_setup(a_device_lacks_something, fresh),

@@ -27,6 +27,8 @@
  *   exports=1      with sparse=1: memory that leaves the process, or came into it, can be bound, whatever the driver is
  *   fail=CALL:N:CODE  weir_shim_fail of these
  *
+ * WEIR_SIM_STUCK=STEP:CALL:N:SECONDS makes calls that never return (tests/drivers/sim/stuck.hpp).
+ *
  * Sparse buffers of the shim are ranges of addresses which the driver imports as host memory, and a bind maps a file into
  * them: this needs a driver that computes on the CPU and imports host memory. With exports=1 memory for export is the driver's own, as are
  * its descriptors, what it says of one that comes in, and the bytes; the shim maps the driver's descriptor into the sparse buffer, which Mesa's

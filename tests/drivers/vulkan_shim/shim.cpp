@@ -4,6 +4,8 @@
 
 #include "tests/drivers/vulkan_shim/shim.hpp"
 
+#include "tests/drivers/sim/stuck.hpp"
+
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -136,6 +138,10 @@ bool Shim::enter(Call call, VkResult *code) {
   bool fails = false;
   if (code != nullptr) {
     ++all_calls_;
+    const uint64_t own = calls_[call], any = all_calls_;
+    hold.unlock();
+    sim::stuck_if_asked(call_names[call], own, any);
+    hold.lock();
     if (lose_in_ != 0 && --lose_in_ == 0) {
       lost_ = true;
       changed_.notify_all();
