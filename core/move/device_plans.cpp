@@ -5,6 +5,7 @@
 #include "core/move/device_plans.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace weir::move {
 namespace {
@@ -69,6 +70,16 @@ void Learned::tell_trust(Events &events, uint8_t place) noexcept {
   const Shares shares = shares_of(*trust);
   events.tell(Event{What::trust, static_cast<uint8_t>(trusts ? 1 : 0), place, UINT32_MAX, 0,
                     shares.lost, shares.off});
+}
+
+int8_t BufferPriorities::priority(uint32_t buffer, uint64_t generation) const noexcept {
+  const bool lives = buffers_.hot(buffer).lives(generation);
+  return lives ? buffers_.target(buffer).region->priority : int8_t{0};
+}
+
+DevicePlans &plans_of(std::pmr::vector<DevicePlans> &devices, const PoolDevice &device) {
+  while (devices.size() <= device.place) devices.emplace_back();
+  return devices[device.place];
 }
 
 void tell_living(const PageLayer &page, const LeaseLayer &lease, const PoolDevice &device,

@@ -73,6 +73,16 @@ struct Learned : Followed {
   std::pmr::vector<uint64_t> last_use;         ///< by part, operations
   std::pmr::vector<policy::ObservedUse> uses;  ///< of the operation that is being observed
 };
+/// As their regions have them; 0 of a buffer that has died since.
+class BufferPriorities final : public policy::Priorities {
+ public:
+  explicit BufferPriorities(page::BufferDirectory &buffers) noexcept : buffers_(buffers) {}
+  int8_t priority(uint32_t buffer, uint64_t generation) const noexcept override WEIR_HELD;
+
+ private:
+  page::BufferDirectory &buffers_;
+};
+
 struct DevicePlans {
   Owned<Announced> announced;
   Owned<Learned> learned;
@@ -84,6 +94,8 @@ struct DevicePlans {
   }
 };
 
+/// Those of a device; they are made where there are none. Throws std::bad_alloc.
+DevicePlans &plans_of(std::pmr::vector<DevicePlans> &devices, const PoolDevice &device);
 /// The pool's device that the stream is of; nullptr: none is, by now.
 PoolDevice *device_of(const PageLayer &page, const StreamState &state) noexcept WEIR_HELD;
 /// Of large buffers that live on the device already.

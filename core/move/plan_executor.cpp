@@ -89,11 +89,6 @@ void give_up(const PageLayer &layer, const Evictor &evictor, PoolDevice &device,
 
 // ---- what it is told ----
 
-DevicePlans &PlanExecutor::have(const PoolDevice &device) {
-  while (devices_.size() <= device.place) devices_.emplace_back();
-  return devices_[device.place];
-}
-
 void PlanExecutor::note_announced(const StreamState &state, uint64_t count,
                                   bool replaced) noexcept {
   wake();
@@ -104,11 +99,11 @@ void PlanExecutor::note_announced(const StreamState &state, uint64_t count,
       replaced && own != nullptr && own->on)
     end(*device, *own, PlanEnd::announced);  // its dates count operations that are not to be
   if_memory([&]() WEIR_HELD {
-    DevicePlans &plans = have(*device);
+    DevicePlans &plans = plans_of(devices_, *device);
     if (plans.announced == nullptr)
       plans.announced =
           make_owned<Announced>(env_.memory, plan_terms_of(*device), announcements_, env_.memory);
-    plans.announced->cast.ask(*this);
+    plans.announced->cast.ask(priorities_);
     plans.announced->forecast.follow(state.stream->slot);
     plans.announced->forecast.note_announced(count);
   });
@@ -142,12 +137,6 @@ void PlanExecutor::note_acquire(const StreamState &state, bool announced,
 void PlanExecutor::forget_stream(const StreamState &state) noexcept {
   for (const DevicePlans &plans : devices_)
     if (plans.announced != nullptr) plans.announced->forecast.forget(state.stream->slot);
-}
-
-/// 0 if it has died since.
-int8_t PlanExecutor::priority(uint32_t buffer, uint64_t generation) const noexcept {
-  const bool lives = page_.buffers.hot(buffer).lives(generation);
-  return lives ? page_.buffers.target(buffer).region->priority : int8_t{0};
 }
 
 void PlanExecutor::note_priority(const Region &region) noexcept {

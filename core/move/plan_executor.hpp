@@ -23,7 +23,7 @@ namespace weir::move {
 
 class Evictor;
 
-class PlanExecutor final : public Task, private lease::Observer, private policy::Priorities {
+class PlanExecutor final : public Task, private lease::Observer {
  public:
   /// Copies what was given up, while the plan goes on.
   class Cleaner final : public Task {
@@ -44,6 +44,7 @@ class PlanExecutor final : public Task, private lease::Observer, private policy:
         lease_(lease),
         evictor_(evictor),
         announcements_(announcements),
+        priorities_(page.buffers),
         devices_(env.memory),
         share_(*env.config.clock, env.config.learning.cpu_percent),
         catch_ups_(env.sync.lock),
@@ -125,8 +126,6 @@ class PlanExecutor final : public Task, private lease::Observer, private policy:
   void missed(const lease::ObservedStream &, uint64_t records) override WEIR_HELD;
   void missed_lives(uint64_t records) override WEIR_HELD;
 
-  int8_t priority(uint32_t buffer, uint64_t generation) const noexcept override WEIR_HELD;
-  DevicePlans &have(const PoolDevice &device) WEIR_HELD;
   Owned<Learned> learner_to_load(size_t place, size_t sharers) WEIR_NOT_HELD;
   Status replace_learned(std::span<Owned<Learned>> fresh, size_t sharers) WEIR_NOT_HELD;
   /// Who learns what streams of the device do; nullptr: nobody does.
@@ -176,6 +175,7 @@ class PlanExecutor final : public Task, private lease::Observer, private policy:
   const LeaseLayer &lease_;
   Evictor &evictor_;
   policy::Announcements &announcements_;
+  const BufferPriorities priorities_;
   std::pmr::vector<DevicePlans> devices_ WEIR_GUARDED;  ///< by place
   uint64_t rest_ns_ WEIR_GUARDED = least_rest_ns;       ///< until there is something new to learn
   CpuShare share_ WEIR_GUARDED;                         ///< of who learns and plans

@@ -75,8 +75,8 @@ void PlanExecutor::make_learner(Releasable &lock, PoolDevice &device, bool late)
         if_memory([&] { fresh = make_owned<Learned>(env_.memory, terms, learning, env_.memory); });
     env_.sync.points.at("learner.made");
   });
-  if (made) fresh->cast.ask(*this);
-  if (!made || !if_memory([&]() WEIR_HELD { (void)have(device); })) {
+  if (made) fresh->cast.ask(priorities_);
+  if (!made || !if_memory([&]() WEIR_HELD { (void)plans_of(devices_, device); })) {
     no_learner_until_ = env_.now_ns() + without_memory_ns;
     return;
   }

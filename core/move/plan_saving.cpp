@@ -100,7 +100,7 @@ Owned<Learned> PlanExecutor::learner_to_load(size_t place, size_t sharers) {
     terms = plan_terms_of(device);
   }
   Owned<Learned> fresh = make_owned<Learned>(env_.memory, terms, learning, env_.memory);
-  fresh->cast.ask(*this);
+  fresh->cast.ask(priorities_);
   return fresh;
 }
 
