@@ -6,7 +6,7 @@ threads that write have a core to themselves where one is free.
 
 Ranges need a library in the profiler's place: that of the tests (target weir_watched_nvtx) notes each range in memory under a mutex.
 
-  bench/trace_overhead.py [--weir build/release/bin/weir] [--rounds 9] [--nvtx build/release/drivers/libweir_watched_nvtx.so]
+  bench/trace_overhead.py [--weir build/release/bin/weir] [--rounds 9] [--nvtx build/release/lib/drivers/libweir_watched_nvtx.so]
                           TRACE [options of weir replay]
 """
 import argparse
