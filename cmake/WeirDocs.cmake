@@ -23,7 +23,7 @@ if(WEIR_BUILD_MAN AND Python3_FOUND AND NOT WEIR_SANITIZE AND NOT WEIR_COVERAGE)
       endif()
     endforeach()
   endif()
-  weir_glob(weir_man_inputs "api/include/weir/*.h" "docs/man/*.txt" "scripts/man_pages/*.py" "scripts/make-man" "CHANGELOG.md")
+  weir_glob(weir_man_inputs "api/include/weir/*.h" "docs/man/*.txt" "scripts/man_pages/*.py" "scripts/make-man" "CHANGELOG.md" "tools/weir/environment.def")
   set(weir_make_man ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/make-man)
   add_custom_command(OUTPUT ${weir_man_folder}/written
     COMMAND ${weir_make_man} --out ${weir_man_folder} ${weir_man_programs}

@@ -225,6 +225,17 @@ if(TARGET weir_static)
     foreach(source IN LISTS sources)
       weir_test_program(${source} tool weir_tool weir_static)
     endforeach()
+    # Once more as a program that is not position-independent: its calls are at the addresses that its file has. A sanitizer's can't be such.
+    if(TARGET test_recorded_stacks AND NOT WEIR_SANITIZE)
+      add_executable(test_recorded_stacks_fixed tests/tools/test_recorded_stacks.cpp)
+      target_link_libraries(test_recorded_stacks_fixed PRIVATE weir_test_support weir_tool weir_static weir_build PkgConfig::CMOCKA)
+      target_compile_options(test_recorded_stacks_fixed PRIVATE -fno-pie)
+      target_link_options(test_recorded_stacks_fixed PRIVATE -no-pie)
+      target_compile_definitions(test_recorded_stacks_fixed PRIVATE WEIR_TEST_FIXED)
+      set_target_properties(test_recorded_stacks_fixed PROPERTIES POSITION_INDEPENDENT_CODE OFF OUTPUT_NAME test_recorded_stacks
+        RUNTIME_OUTPUT_DIRECTORY ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/fixed)
+      weir_register_test(test_recorded_stacks.fixed tool test_recorded_stacks_fixed)
+    endif()
     # Whole recorded programs and files, in one thread, by code that the unit tests have under a sanitizer too.
     set(on_recorded_data test_learned_on_traces test_plan_on_traces test_trace_allocator test_codec_command)
     weir_outer_if_sanitized(${on_recorded_data})

@@ -82,6 +82,18 @@ if command -v ccache >/dev/null 2>&1; then
   export CCACHE_BASEDIR="${CCACHE_BASEDIR-$PWD}" CCACHE_SLOPPINESS="${CCACHE_SLOPPINESS-pch_defines,time_macros}"
 fi
 
+# Before what is to be packed is configured in TREE: NVTX's header, with which it has ranges for NVIDIA's profilers. Where it can't be
+# fetched they are left out, which is said; what is packed then answers WEIR_NVTX=1 by a warning.
+with_nvtx() { # TREE
+  (scripts/vendor-headers --nvtx >&2) ||
+    [ -f build/headers/nvtx/nvtx3/nvToolsExt.h ] ||
+    say "without ranges for NVIDIA's profilers (WEIR_NVTX): NVTX's header is not here, and could not be fetched"
+  # A tree that has looked for it in vain looks again.
+  if [ -f "$1/build.ninja" ] && grep -q '^WEIR_NVTX_HEADERS:.*-NOTFOUND' "$1/CMakeCache.txt" && [ -d build/headers/nvtx ]; then
+    cmake "$1" >&2
+  fi
+}
+
 # Sees to it that build/release is configured. What scripts/test has made there stays as it is: to switch warnings from
 # errors to warnings would build everything again.
 configure_release() {

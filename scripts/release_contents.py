@@ -33,6 +33,16 @@ def package(name):
     }  # fmt: skip
 
 
+def nvtx(version):
+    """The header that NVIDIA's profilers are called by, where it was built in: scripts/vendor-headers fetched it."""
+    if not version:
+        return []
+    return [{
+        "type": "library", "bom-ref": f"nvtx@{version}", "name": "nvtx", "version": version,
+        "licenses": [{"expression": "Apache-2.0 WITH LLVM-exception"}], "purl": f"pkg:pypi/nvidia-nvtx@{version}",
+    }]  # fmt: skip
+
+
 def artefact(path):
     return {"type": "file", "bom-ref": path.name, "name": path.name,
             "hashes": [{"alg": "SHA-256", "content": hashlib.sha256(path.read_bytes()).hexdigest()}]}
@@ -41,7 +51,7 @@ def artefact(path):
 def main():
     folder, version, commit, *packages = sys.argv[1:]
     files = [path for path in sorted(pathlib.Path(folder).iterdir()) if not path.name.endswith(".cdx.json")]
-    linked = sorted((package(name) for name in packages), key=lambda found: found["bom-ref"])
+    linked = sorted([*map(package, packages), *nvtx(os.environ.get("WEIR_NVTX_VERSION"))], key=lambda found: found["bom-ref"])
     wheels = [path.name for path in files if path.suffix == ".whl"]
     when = datetime.datetime.fromtimestamp(int(os.environ["SOURCE_DATE_EPOCH"]), datetime.timezone.utc)
     whole = f"weir@{version}"

@@ -252,7 +252,10 @@ weir_result weir_malloc(weir_pool pool, weir_device device, weir_stream stream, 
     if (stream != nullptr) WEIR_TRY(get(*object, stream, &queue));
     const uint32_t stack = object->stack_from(caller);
     WEIR_TRY(object->engine().lines().malloc(device, queue, size, stack, address));
-    if (weir::Tape *const tape = tape_of(object->engine().tap); tape != nullptr) [[unlikely]]
+    // A timeline shows by which calls; without them it has nothing to show.
+    weir::Tape *const tape =
+        stack != 0 ? object->engine().tap.tape() : tape_of(object->engine().tap);
+    if (tape != nullptr) [[unlikely]]
       weir::pool::taped::tell_allocation(*object, *tape, queue, device, *address, size, stack);
     return {};
   });

@@ -5,6 +5,7 @@
 // tape first: one load, and nothing more where nobody listens.
 #pragma once
 
+#include "core/base/copy_samples.hpp"
 #include "core/base/move_times.hpp"
 #include "core/base/ranges.hpp"
 #include "core/base/waits.hpp"
@@ -31,12 +32,14 @@ class Tap {
   const Waits &waits() const noexcept { return waits_; }
   MoveTimes &moves() noexcept { return moves_; }
   const MoveTimes &moves() const noexcept { return moves_; }
+  CopySamples &copies() noexcept { return copies_; }
 
  private:
   std::atomic<Tape *> tape_{nullptr};
   std::atomic<uint64_t> rounds_{0};
   Waits waits_;
   MoveTimes moves_;
+  CopySamples copies_;
   PoolRanges ranges_;
 };
 

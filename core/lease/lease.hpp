@@ -13,8 +13,11 @@
 
 #include <weir/lease.h>
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <vector>
 
 namespace weir::lease {
@@ -39,6 +42,27 @@ struct LeaseItem {
   }
   bool remote() const noexcept {
     return kind == LeaseKind::whole_remote || kind == LeaseKind::partial_remote;
+  }
+
+  // What threads write to records of their own without a lock that who looks at all leases has (StreamState::each_item).
+  void be_whole(uint32_t of, uint8_t as) noexcept {
+    std::atomic_ref(buffer).store(of, std::memory_order_relaxed);
+    std::atomic_ref(mode).store(as, std::memory_order_relaxed);
+    std::atomic_ref(kind).store(LeaseKind::whole, std::memory_order_relaxed);
+  }
+  void be_over() noexcept {
+    std::atomic_ref(kind).store(LeaseKind::none, std::memory_order_relaxed);
+  }
+  /// As it is now, for who looks. Of a whole buffer `begin` and `end` say nothing.
+  LeaseItem seen() noexcept {
+    LeaseItem item;
+    item.kind = std::atomic_ref(kind).load(std::memory_order_relaxed);
+    item.buffer = std::atomic_ref(buffer).load(std::memory_order_relaxed);
+    item.mode = std::atomic_ref(mode).load(std::memory_order_relaxed);
+    if (item.whole()) return item;
+    item.begin = begin;
+    item.end = end;
+    return item;
   }
 };
 
@@ -93,7 +117,8 @@ struct LeaseList {
 /// Records set aside for one thread, which takes them without a lock. No other ever touches `free`.
 struct alignas(64) OwnLeases {
   std::atomic<uint32_t> thread{0};  ///< its number; set once, under the stream's timeline lock
-  std::atomic<uint64_t> hits{0};    ///< that are not in the ring
+  std::atomic<uint32_t> system_thread{0};  ///< the system's number of it, set with `thread`
+  std::atomic<uint64_t> hits{0};           ///< that are not in the ring
   LeaseList free;
   std::atomic<UseRing *> ring{
       nullptr};  ///< of what the thread acquires; made by it, when the stream is learned from
@@ -151,6 +176,24 @@ struct alignas(64) StreamState {
     return std::any_of(leases.begin(), leases.end(),
                        [](const auto &lease) { return lease->count != 0; });
   }
+  /// Shows each item of so many records from that one on, as far as they are unreleased leases. With the pool's lock held, takes the
+  /// stream's timeline lock. Of a lease that is released or granted meanwhile what is shown may be mixed of before and after. False: there
+  /// are no more records.
+  template <class Visit>
+  bool each_item(size_t from, size_t records, Visit &&visit) WEIR_HELD {
+    const Guard hold(stream->timeline.lock);
+    const size_t end = std::min(leases.size(), from + records);
+    for (size_t i = from; i < end; ++i) {
+      Lease &lease = *leases[i];
+      const uint32_t count = lease.count.load(std::memory_order_acquire);
+      LeaseItem *const items = count <= Lease::inline_items ? lease.few.data() : lease.more.data();
+      for (uint32_t item = 0; item < count; ++item) {
+        const LeaseItem seen = items[item].seen();
+        if (seen.kind != LeaseKind::none) visit(seen);
+      }
+    }
+    return end < leases.size();
+  }
   /// nullptr: the thread has to share. Needs no lock.
   OwnLeases *of_this_thread() noexcept {
     const uint32_t thread = thread_number();
@@ -206,8 +249,9 @@ struct alignas(64) StreamState {
   void adopt_this_thread() noexcept {
     const uint32_t thread = number_thread();
     OwnLeases &mine = own[thread % own.size()];
-    if (thread != 0 && mine.thread.load(std::memory_order_relaxed) == 0)
-      mine.thread.store(thread, std::memory_order_relaxed);
+    if (thread == 0 || mine.thread.load(std::memory_order_relaxed) != 0) return;
+    mine.thread.store(thread, std::memory_order_relaxed);
+    mine.system_thread.store(static_cast<uint32_t>(gettid()), std::memory_order_relaxed);
   }
   /// The thread's own first: one that it has given back has room for sets. nullptr: max_leases are out. Throws std::bad_alloc with
   /// nothing changed.

@@ -208,7 +208,7 @@ void put_moves(Values &to) {
     for (uint32_t goal = 0; goal < live::tier_count; ++goal) {
       const live::Durations &times = pool.moves[from][goal];
       const std::span<const uint64_t> counts = counts_of(pool, times);
-      const bool down = from<goal, lifted = from> live::host_tier && goal <= live::host_tier;
+      const bool down = from<goal, lifted = from> goal && goal <= live::host_tier;
       const bool moved = std::ranges::any_of(counts, [](uint64_t count) { return count != 0; });
       if (!moved && !((down || lifted) && there(from) && there(goal))) continue;
       to.put({{"from", tier_names[from]}, {"to", tier_names[goal]}},
@@ -274,7 +274,9 @@ constexpr Special specials[] = {
     {"weir_slow_acquire_seconds", Type::histogram, "", "how long acquires took that were no hits",
      put_acquires},
     {"weir_move_seconds", Type::histogram, "from, to",
-     "how long moves of pages took whose end the host sees", put_moves},
+     "how long moves of pages took whose end the host sees, and a sample of those from HOST to a "
+     "device",
+     put_moves},
     {"weir_figures_age_seconds", Type::gauge, "", "how old the pool's figures are", put_age},
 };
 

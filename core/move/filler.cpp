@@ -256,7 +256,7 @@ Status Filler::fill(Plan &plan) {
     return copier.mark(&plan.fill.ready);
   };
   env_.sync.points.at("fill");
-  plan.fill.began_ns = move_begins(env_);
+  plan.fill.began_ns = steady_ns();
   const Status status = run();
   if (status) return {};
   const KeepError keep;
@@ -330,8 +330,25 @@ void Filler::settle(Plan &plan, bool filled) noexcept {
       device.memory.at(page.memory.granule).set_client(physical::client_unknown);
   }
   if (!filled) return_granules(plan);
+  if (filled) watch_copy(plan);
   forgo(plan);
   env_.sync.changed.notify_all();
+}
+
+/// Of what came from HOST alone, once in a while: how long it takes until it is there.
+void Filler::watch_copy(const Plan &plan) noexcept {
+  CopySamples &copies = env_.sync.tap.copies();
+  const uint64_t now = steady_ns();
+  if (!plan.fill.ready || !copies.due(now)) return;
+  bool host = false;
+  for (const PlanPage &page : plan.pages) {
+    if (page.source.bit == 0) continue;
+    if (page.source.bit != page::host_bit) return;
+    host = true;
+  }
+  if (!host) return;
+  copies.watch(plan.fill.began_ns, plan.fill.ready.bits, now);
+  env_.sync.wakes.evictor.notify_all();  // it looks, should nobody else
 }
 
 void Filler::settle_filled(const Plan &plan, PlanPage &page) noexcept {

@@ -52,6 +52,7 @@ class Filler {
   void settle_unfilled(const Plan &plan, PlanPage &page) noexcept WEIR_HELD;
   void settle_zeroing(const Plan &plan, const PlanItem &item) noexcept WEIR_HELD;
   void tell_filled(const Plan &plan, const PlanPage &page, uint8_t how) noexcept WEIR_HELD;
+  void watch_copy(const Plan &plan) noexcept WEIR_HELD;
 
   const Env &env_;
   const PageLayer &page_;

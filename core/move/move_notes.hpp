@@ -74,9 +74,4 @@ class MoveNotes {
   notes::Move note_;
 };
 
-/// When a move begins whose end the host doesn't see, if anybody wants to know.
-inline uint64_t move_begins(const Env &env) noexcept {
-  return env.sync.tap.tape() != nullptr ? steady_ns() : 0;
-}
-
 }  // namespace weir::move

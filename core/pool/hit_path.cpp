@@ -61,10 +61,8 @@ bool Engine::plain_use(const weir_use &use, uint32_t *index, uint64_t *generatio
 inline weir_lease Engine::record_one(const Stream &stream, OwnLeases &own, uint32_t index,
                                      uint8_t mode) noexcept {
   Lease *lease = own.free.pop();
-  lease->few[0].buffer = index;
-  lease->few[0].mode = mode;
-  lease->few[0].kind = LeaseKind::whole;
-  lease->count.store(1, std::memory_order_relaxed);
+  lease->few[0].be_whole(index, mode);
+  lease->count.store(1, std::memory_order_release);  // who looks at all leases finds the item
   return StreamState::handle(config_.pool_id, stream.slot, *lease);
 }
 

@@ -290,12 +290,13 @@ uint64_t Inspector::bytes_on(uint32_t index, uint8_t place) const noexcept {
   return bytes;
 }
 
-bool Inspector::find(weir_buffer buffer, weir_buffer_info *info) const {
+bool Inspector::find(weir_buffer buffer, weir_buffer_info *info, uint32_t *client) const {
   const KeepError keep;
   const Locked lock(pool_.env.sync.lock);
   uint32_t index = 0;
   if (!pool_.page.buffers.find(buffer, &index)) return false;
   describe(index, 0, pool_.page.buffers.hot(index).size(), info);
+  *client = pool_.page.buffers.target(index).region->owner.client;
   return true;
 }
 

@@ -11,8 +11,11 @@
 
 #include "core/move/losses.hpp"
 
+#include <array>
 #include <functional>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace weir::move {
@@ -31,6 +34,24 @@ struct BufferSight {
   uint32_t stack = 0;        ///< by which calls it was made (stack())
   uint64_t there_bytes = 0;  ///< on the device that was asked about, the latest version or not
   std::string name;
+};
+
+/// The unreleased leases of one buffer, and on which streams they are: those of one stream that are alike as one, and the first of all.
+struct LeasesOf {
+  struct One {
+    lease::LeaseItem item;
+    uint64_t times = 0;
+    const void *stream = nullptr;  ///< its handle
+    uint32_t slot = 0;             ///< its number in timelines
+    int64_t device = -1;           ///< -1: it is of the CPU
+    std::array<std::pair<uint32_t, uint32_t>, 4>
+        threads{};  ///< that have used it: of Weir's numbers and the system's; 0: none
+  };
+  static constexpr size_t most = 4;
+
+  weir_buffer buffer = nullptr;
+  uint64_t count = 0, hidden = 0;  ///< in all; of those, not in `first`
+  std::array<One, most> first{};
 };
 
 class Inspector {
@@ -63,8 +84,10 @@ class Inspector {
   const page::EngineConfig &config() const noexcept { return pool_.env.config; }
   Status client_stats(uint32_t id, weir_client_stats *stats) const;
 
-  /// Of all of the buffer, without its address, which it need not keep therefore. False: it is dead.
-  bool find(weir_buffer buffer, weir_buffer_info *info) const;
+  /// Of all of the buffer, without its address, which it need not keep therefore; and its client. False: it is dead.
+  bool find(weir_buffer buffer, weir_buffer_info *info, uint32_t *client) const;
+  /// Looks through all streams' leases for those of these buffers. What the calls of other threads change meanwhile may be missed.
+  void find_leases(std::span<LeasesOf> of) const;
   Status query(weir_buffer buffer, uint64_t offset, uint64_t length, weir_buffer_info *info) const;
   /// The runs of bytes from the one on that `offset` is in, each on one device.
   Status list_shards(weir_buffer buffer, uint64_t offset, weir_shard *shards, size_t capacity,

@@ -67,21 +67,43 @@ void Publisher::start(live::Page &page, uint64_t serial, std::string_view name) 
 }
 
 /// The clock is looked at now and then only, where a thread of the pool's looks, too.
+void Publisher::look_at_copy() noexcept {
+  CopySamples &copies = env_.sync.tap.copies();
+  if (!copies.watches()) return;
+  uint64_t took_ns = 0;
+  const auto ended = [this](uint64_t bits) {
+    const backend::Stamp stamp{bits};
+    if (!env_.streams.passed(stamp)) return CopySamples::End::not_yet;
+    return env_.streams.done(stamp) ? CopySamples::End::passed : CopySamples::End::lost;
+  };
+  if (copies.look(steady_ns(), ended, &took_ns))
+    env_.sync.tap.moves().add(page::host_bit, Place(uint8_t{0}).bit(), took_ns);
+}
+
 void Publisher::beat() noexcept {
   constexpr uint32_t every = 8;
+  look_at_copy();
   if (live_ == nullptr || (env_.config.background && ++beats_ % every != 0)) return;
   const uint64_t now = coarse_ns();
   if (now - written_ns_ >= least_ns) write_due(now, usual_looks);
 }
 
 void Publisher::beat_at_rest() noexcept {
-  if (live_ == nullptr) return;
+  look_at_copy();
   const uint64_t now = coarse_ns(), before = activity_;
+  if (live_ == nullptr || now < next_ns_) return;
   if (now - written_ns_ >= least_ns) write_due(now, usual_looks);
   interval_ns_ = activity_ != before ? usual_ns : std::min(2 * interval_ns_, longest_ns);
 }
 
-uint64_t Publisher::rest_ns() noexcept { return live_ != nullptr ? interval_ns_ : UINT64_MAX; }
+uint64_t Publisher::rest_ns() noexcept {
+  const CopySamples &copies = env_.sync.tap.copies();
+  const uint64_t look_ns = copies.watches() ? copies.rest_ns(steady_ns()) : UINT64_MAX;
+  if (live_ == nullptr) return look_ns;
+  const uint64_t now = coarse_ns();
+  if (next_ns_ <= now) next_ns_ = now + interval_ns_;
+  return std::min(look_ns, next_ns_ - now);
+}
 
 void Publisher::write_now(uint32_t looks) {
   const Locked lock(env_.sync.lock);
@@ -105,6 +127,7 @@ void Publisher::write_due(uint64_t now_ns, uint32_t looks) noexcept {
 
 void Publisher::describe(live::Pool *pool) {
   const Locked lock(env_.sync.lock);
+  look_at_copy();
   clients_.follow(page_.accounts);
   walk_.step(live_ != nullptr ? usual_looks : more_looks);
   (void)write(*pool);

@@ -42,6 +42,8 @@ class Publisher final : public Pulse {
   void write_now(uint32_t looks = UINT32_MAX) WEIR_NOT_HELD;
 
  private:
+  /// Whether the copy that is watched has come.
+  void look_at_copy() noexcept WEIR_HELD;
   void write_due(uint64_t now_ns, uint32_t looks) noexcept WEIR_HELD;
   /// Returns what is another number whenever something has happened.
   uint64_t write(live::Pool &pool) const noexcept WEIR_HELD;
@@ -63,7 +65,8 @@ class Publisher final : public Pulse {
   uint32_t beats_ WEIR_GUARDED = 0;
   uint64_t written_ns_ WEIR_GUARDED = 0;   ///< by the coarse clock
   uint64_t activity_ WEIR_GUARDED = 0;     ///< all counters together, as they were last written
-  uint64_t interval_ns_ WEIR_GUARDED = 0;  ///< of beats at rest
+  uint64_t interval_ns_ WEIR_GUARDED = 0;  ///< of writes at rest
+  uint64_t next_ns_ WEIR_GUARDED = 0;      ///< when the next one at rest is due
 };
 
 }  // namespace weir::pool

@@ -65,7 +65,7 @@ void Engine::release_fast(LeaseItem *item, Stamp stamp) noexcept {
   page::Hot &hot = pages_.buffers.hot(item->buffer);
   if (!hot.publish(stamp)) return;
   hot.drop_lease(item->mode);
-  item->kind = LeaseKind::none;
+  item->be_over();
 }
 
 void Engine::release_slow(const LeaseItem &item, const Lease *lease, Stamp stamp) noexcept {

@@ -8,7 +8,10 @@
 #include "core/base/name.hpp"
 
 #include <algorithm>
-#include <array>
+#include <cstdio>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace weir::pool {
 namespace {
@@ -20,6 +23,60 @@ std::string rounded(uint64_t bytes) {
   Amount::round(bytes, text);
   return text;
 }
+
+std::vector<std::string> names_of_clients(const Inspector &pool) {
+  std::vector<std::string> names;
+  pool.for_each_client(
+      [&names](const char *client, const weir_client_stats &) { names.push_back(shown(client)); });
+  return names;
+}
+
+/// ", client "NAME"", if it has one.
+std::string of_client(uint32_t client, const std::vector<std::string> &names) {
+  if (client >= names.size() || names[client].empty()) return "";
+  return ", client \"" + names[client] + '"';
+}
+
+/// Who has a buffer's leases: a line for each of the first.
+class LeaseLines {
+ public:
+  explicit LeaseLines(std::string indent) : indent_(std::move(indent)) {}
+
+  /// `unreleased`: how many there were a moment ago.
+  std::string of(const LeasesOf &leases, uint32_t unreleased) const {
+    std::string text;
+    for (const LeasesOf::One &one : leases.first)
+      if (one.times != 0) text += indent_ + line(one);
+    if (leases.hidden != 0) text += indent_ + "and " + std::to_string(leases.hidden) + " more\n";
+    if (leases.count == 0 && unreleased != 0)
+      text +=
+          indent_ + "on no stream: a call under way, such as weir_buffer_read, or released now\n";
+    return text;
+  }
+
+ private:
+  static std::string line(const LeasesOf::One &one) {
+    const lease::LeaseItem &item = one.item;
+    char handle[32];
+    std::snprintf(handle, sizeof handle, "%p", one.stream);
+    std::string text = item.writes() ? "to write " : "to read ";
+    text += item.whole() ? "all of it"
+                         : "bytes " + std::to_string(item.begin) + ".." + std::to_string(item.end);
+    if (one.times != 1) text += ", " + std::to_string(one.times) + " times";
+    text += ": stream " + std::to_string(one.slot) +
+            (one.device < 0 ? " of the CPU" : " of device " + std::to_string(one.device)) +
+            " (weir_stream " + handle + ")";
+    const char *before = ", used by thread ";
+    for (const auto &[thread, system] : one.threads) {
+      if (thread == 0) continue;
+      text += before + std::to_string(thread) + " (TID " + std::to_string(system) + ")";
+      before = ", ";
+    }
+    return text + '\n';
+  }
+
+  std::string indent_;
+};
 
 /// What the refused call wanted memory of; bytes of a buffer there.
 class ShortTier {
@@ -79,15 +136,20 @@ class Holders {
       *text += "No buffer has any of it.\n";
       return;
     }
-    std::vector<std::string> clients;
-    pool.for_each_client([&clients](const char *client, const weir_client_stats &) {
-      clients.push_back(shown(client));
+    const std::vector<std::string> clients = names_of_clients(pool);
+    std::vector<LeasesOf> leases(found_.size());
+    std::ranges::transform(found_, leases.begin(), [](const Holder &holder) {
+      LeasesOf of;
+      of.buffer = holder.sight.buffer;
+      return of;
     });
+    pool.find_leases(leases);
     *text += "Of " + std::to_string(count_) + (count_ == 1 ? " buffer" : " buffers") +
              " with bytes there, those with the most:\n";
-    for (const Holder &holder : found_) {
-      *text += line(holder, clients);
-      text->add(pool.stack(holder.sight.stack));
+    for (size_t i = 0; i < found_.size(); ++i) {
+      *text += line(found_[i], clients);
+      *text += LeaseLines("    ").of(leases[i], found_[i].sight.info.leases);
+      text->add(pool.stack(found_[i].sight.stack));
     }
   }
 
@@ -108,8 +170,7 @@ class Holders {
       text += "no name, tag " + std::to_string(sight.info.tag);
     }
     text += ", of " + rounded(sight.info.size);
-    if (sight.client < clients.size() && !clients[sight.client].empty())
-      text += ", client \"" + clients[sight.client] + '"';
+    text += of_client(sight.client, clients);
     if (sight.info.held != 0) text += ", held";
     if (sight.info.leases != 0) text += ", leased (" + std::to_string(sight.info.leases) + ")";
     if (!sight.allocation && sight.info.held == 0 && sight.info.leases == 0)
@@ -121,13 +182,18 @@ class Holders {
   uint64_t count_ = 0;
 };
 
-/// The one buffer that a conflict or a loss is about.
+/// The one buffer that a conflict or a loss is about, and who has leases of it.
 std::string about(const Inspector &pool, weir_buffer buffer) {
   weir_buffer_info info = WEIR_BUFFER_INFO_INIT;
-  if (!pool.find(buffer, &info)) return "The buffer has been destroyed since.\n";
-  return "The buffer now: " + rounded(info.size) + ", unreleased leases " +
-         std::to_string(info.leases) + ", holds " + std::to_string(info.held) + ", lost " +
-         rounded(info.lost_bytes) + ".\n";
+  uint32_t client = 0;
+  if (!pool.find(buffer, &info, &client)) return "The buffer has been destroyed since.\n";
+  LeasesOf leases;
+  leases.buffer = buffer;
+  pool.find_leases({&leases, 1});
+  return "The buffer now: " + rounded(info.size) + of_client(client, names_of_clients(pool)) +
+         ", unreleased leases " + std::to_string(info.leases) + ", holds " +
+         std::to_string(info.held) + ", lost " + rounded(info.lost_bytes) + ".\n" +
+         LeaseLines("  ").of(leases, info.leases);
 }
 
 }  // namespace

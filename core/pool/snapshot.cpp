@@ -48,7 +48,8 @@ std::string snapshot(const Inspector &pool, const char *name) {
     const weir_buffer_info &of = sight.info;
     nlohmann::ordered_json &one = buffers.emplace_back();
     if (!sight.name.empty()) one["name"] = shown(sight.name);
-    one["client"] = sight.client;  // its position above
+    if (sight.allocation) one["allocation"] = true;  // of weir_malloc
+    one["client"] = sight.client;                    // its position above
     if (sight.stack != 0) one["stack"] = *stacks.insert(sight.stack).first;
     one.update({WEIR_OF(size), WEIR_OF(tag), WEIR_OF(home), WEIR_OF(device_bytes),
                 WEIR_OF(peer_bytes), WEIR_OF(host_bytes), WEIR_OF(compressed_bytes),

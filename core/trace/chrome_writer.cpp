@@ -316,12 +316,20 @@ void ChromeWriter::buffer(const notes::Buffer &note) {
     buffers_.erase(key);
   else
     buffers_[key] = {note.buffer, stack, std::string(name)};
-  if (!note.made || stack == 0) return;
+  if (note.made)
+    made(note, "create " + (name.empty() ? "a buffer" : std::string(name)), "buffer", note.size,
+         note.pool_id, stack);
+}
+
+/// Where its stack is known: by which calls.
+void ChromeWriter::made(const Note &note, const std::string &what, std::string_view category,
+                        uint64_t bytes, uint32_t pool_id, uint32_t stack) {
+  if (stack == 0) return;
   const uint32_t track = Tracks::of_thread(note.thread);
   name_track(track, "thread ", std::to_string(note.thread), track);
-  begin("i", note.ns, track, "create " + (name.empty() ? "a buffer" : std::string(name)))
-      << R"(,"s":"t","cat":"buffer","args":{"bytes":)" << note.size << R"(,"pool":)";
-  line_.quoted(names_[note.pool_id]);
+  begin("i", note.ns, track, what)
+      << R"(,"s":"t","cat":")" << category << R"(","args":{"bytes":)" << bytes << R"(,"pool":)";
+  line_.quoted(names_[pool_id]);
   put_stack(stack, true);
   line_ << "}}";
   put();
@@ -368,6 +376,11 @@ void ChromeWriter::take(const Note &note) {
     case notes::buffer:
       buffer(as<notes::Buffer>(note));
       break;
+    case notes::allocate: {
+      const auto &of = as<notes::Allocation>(note);
+      made(of, "weir_malloc", "malloc", of.size, of.pool_id, of.stack);
+      break;
+    }
     case notes::stack:
       stack(as<notes::Stack>(note));
       break;

@@ -82,6 +82,8 @@ class ChromeWriter final : public Writer {
   void name_stream(uint32_t stream, int32_t device, uint32_t track);
   std::string lease_name(const notes::Acquire &note);
   std::string_view buffer_name(uint32_t pool_id, uint32_t index) const;
+  void made(const Note &note, const std::string &what, std::string_view category, uint64_t bytes,
+            uint32_t pool_id, uint32_t stack);
   /// Arguments of that number: "stack", and "frames" where they are known and have room.
   void put_stack(uint32_t stack, bool with_frames);
   std::string place_name(uint32_t pool_id, uint8_t place);

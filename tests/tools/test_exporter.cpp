@@ -113,6 +113,18 @@ class Shown {
     assert_int_equal(weir_pool_destroy(pool_), WEIR_SUCCESS);
     assert_int_equal(weir_context_destroy(context_), WEIR_SUCCESS);
   }
+  /// Bytes come back from a buffer of it.
+  void works() {
+    weir_buffer_desc desc = WEIR_BUFFER_DESC_INIT;
+    desc.size = 1 << 19;
+    weir_buffer buffer = nullptr;
+    assert_int_equal(weir_buffer_create(pool_, &desc, &buffer), WEIR_SUCCESS);
+    std::vector<char> bytes(desc.size, 'x'), back(desc.size);
+    assert_int_equal(weir_buffer_write(pool_, buffer, 0, bytes.size(), bytes.data()), WEIR_SUCCESS);
+    assert_int_equal(weir_buffer_read(pool_, buffer, 0, back.size(), back.data()), WEIR_SUCCESS);
+    assert_true(bytes == back);
+    assert_int_equal(weir_buffer_destroy(pool_, buffer), WEIR_SUCCESS);
+  }
   Shown(const Shown &) = delete;
   Shown &operator=(const Shown &) = delete;
 
@@ -326,6 +338,29 @@ void it_serves_and_ends(void **) {
   }
 }
 
+/// In the midst of an answer, or of nothing: for the program nothing changes, and the next one serves it.
+void one_that_is_killed_changes_nothing(void **) {
+  const LiveHome home;
+  Shown shown("a pool");
+  for (const bool asks : {false, true}) {
+    Exporter exporter({"--listen", "127.0.0.1:0"});
+    if (!serves(exporter)) skip();
+    assert_true(contains(get(exporter.port(), "/metrics"), "pool=\"a pool\""));
+    const int file = asks ? connected_to(exporter.port()) : -1;
+    if (asks) {
+      const std::string request = "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n";
+      assert_int_equal(send(file, request.data(), request.size(), MSG_NOSIGNAL), request.size());
+    }
+    assert_int_equal(exporter.end(SIGKILL), -1);
+    if (asks) close(file);
+    shown.works();
+    assert_int_equal(home.files(), 1);
+  }
+  Exporter next({"--listen", "127.0.0.1:0"});
+  assert_true(contains(get(next.port(), "/metrics"), "pool=\"a pool\""));
+  assert_int_equal(next.end(SIGTERM), 0);
+}
+
 void it_asks_who_it_is(void **) {
   const LiveHome home;
   const TemporaryFile accounts("reader:secret\n");
@@ -394,6 +429,7 @@ int main() {
       cmocka_unit_test(the_documentation_has_all_metrics),
       cmocka_unit_test(refusals),
       cmocka_unit_test(it_serves_and_ends),
+      cmocka_unit_test(one_that_is_killed_changes_nothing),
       cmocka_unit_test(it_asks_who_it_is),
       cmocka_unit_test(a_port_that_is_taken_is_named),
       cmocka_unit_test(many_ask_and_some_mean_ill),

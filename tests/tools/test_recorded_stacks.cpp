@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Stacks on their way from a program to a picture: a recording has files and offsets, weir frag shows functions where addr2line knows them, and
-// offsets where it is not installed, the file has gone, or is another build. Traces of others may say anything.
+// offsets where it is not installed, the file has gone, or is another build. Traces of others may say anything. The same program, linked
+// at a fixed address, is a test of its own (WEIR_TEST_FIXED): there the loader moves nothing, and an offset is the address itself.
 #include "tests/tools/program.hpp"
 
 #include "tools/weir/import/memory_viz.hpp"
@@ -11,6 +12,7 @@
 
 #include <weir/weir.h>
 
+#include <link.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -128,6 +130,26 @@ void a_recording_has_each_stack_once(void **) {
   const Outcome outcome = run_weir({"replay", file.path()});
   if (outcome.status != 0) fail_msg("%s", outcome.errors.c_str());
   assert_false(contains(outcome.output + outcome.errors, "not known"));
+}
+
+/// Where the loader has moved this program.
+uintptr_t moved_by() {
+  uintptr_t moved = UINTPTR_MAX;
+  dl_iterate_phdr(
+      [](dl_phdr_info *file, size_t, void *to) {
+        *static_cast<uintptr_t *>(to) = file->dlpi_addr;
+        return 1;  // the program is the first
+      },
+      &moved);
+  return moved;
+}
+
+void it_is_linked_as_it_says(void **) {
+#if defined(WEIR_TEST_FIXED)
+  assert_int_equal(moved_by(), 0);
+#else
+  assert_int_not_equal(moved_by(), 0);
+#endif
 }
 
 bool addr2line_is_there() {
@@ -265,6 +287,8 @@ void a_snapshot_s_stacks_have_functions(void **) {
   const Outcome outcome = run_weir({"snapshot", file.path()});
   assert_int_equal(outcome.status, 0);
   assert_true(contains(outcome.output, "make_weights"));
+  assert_true(contains(outcome.output, "memory of weir_malloc"));
+  assert_true(contains(viz, "memory of weir_malloc"));
 }
 
 }  // namespace
@@ -272,6 +296,7 @@ void a_snapshot_s_stacks_have_functions(void **) {
 int main() {
   if (!weir_is_there()) return skipped;
   const CMUnitTest tests[] = {
+      cmocka_unit_test(it_is_linked_as_it_says),
       cmocka_unit_test(a_recording_has_each_stack_once),
       cmocka_unit_test(tags_are_stacks_with_functions),
       cmocka_unit_test(offsets_are_shown_where_nobody_knows_more),

@@ -468,6 +468,10 @@ void lists_devices_and_limits(void **) {
   assert_int_equal(info.status, 0);
   assert_true(Json::parse(info.output).contains("limits"));
   assert_true(contains(run_weir({"info"}).output, "vm.max_map_count"));
+  assert_int_equal(setenv("WEIR_TRACE", "/nowhere/%p.json", 1),
+                   0);  // read, and shown; no context is made
+  assert_true(contains(run_weir({"info"}).output, "options: WEIR_TRACE=/nowhere/%p.json\n"));
+  assert_int_equal(unsetenv("WEIR_TRACE"), 0);
 }
 
 }  // namespace

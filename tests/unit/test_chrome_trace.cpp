@@ -212,6 +212,20 @@ void names_never_break_a_line(void **) {
   return made;
 }
 
+[[gnu::noinline]] uint64_t malloc_here(World &world) {
+  uint64_t address = 0;
+  ok(weir_malloc(world.pool, 0, world.streams[0], 1000, &address));
+  asm volatile("" : : : "memory");
+  return address;
+}
+
+bool has_frame_of(const Json &event, const char *file) {
+  const Json &frames = event["args"]["frames"];
+  return frames.is_array() && std::any_of(frames.begin(), frames.end(), [file](const Json &frame) {
+           return frame.get<std::string>().starts_with(file);
+         });
+}
+
 /// By which calls buffers were made, where the context keeps that: with the buffer, and by number with what moves.
 void stacks_are_in_it(void **) {
   const std::string path = fresh_path("stacks.json"), second = fresh_path("stacks-again.json");
@@ -223,8 +237,10 @@ void stacks_are_in_it(void **) {
   volatile size_t times = 4;  // from one place: not unrolled
   for (size_t i = 0; i < times; ++i) buffers.push_back(made_here(world));
   ok(weir_buffer_set_name(world.pool, buffers[0], "renamed"));
+  const uint64_t scratch = malloc_here(world);
   use_up(world, buffers);
   ok(weir_trace_stop(world.context, WEIR_TRACE_TIMELINE));
+  ok(weir_free(world.pool, world.streams[0], scratch));
   // The next trace is told again.
   ok(start(world, second));
   buffers.push_back(made_here(world));
@@ -236,15 +252,18 @@ void stacks_are_in_it(void **) {
     assert_true(event["name"] == "create a buffer");
     assert_int_equal(event["args"]["bytes"].get<uint64_t>(), size);
     assert_true(event["args"]["stack"] == made[0]["args"]["stack"]);
-    const Json &frames = event["args"]["frames"];
-    assert_true(frames.is_array() && frames.size() >= 2);
-    const bool mine = std::any_of(frames.begin(), frames.end(), [](const Json &frame) {
-      return frame.get<std::string>().starts_with("test_chrome_trace");
-    });
-    assert_true(mine);
+    assert_true(event["args"]["frames"].size() >= 2);
+    assert_true(has_frame_of(event, "test_chrome_trace"));
   }
+  const std::vector<Json> allocated = file.all("i", "malloc");
+  assert_int_equal(allocated.size(), 1);
+  assert_true(allocated[0]["name"] == "weir_malloc");
+  assert_int_equal(allocated[0]["args"]["bytes"].get<uint64_t>(), 1000);
+  assert_true(allocated[0]["args"]["stack"] != made[0]["args"]["stack"]);
+  assert_true(has_frame_of(allocated[0], "test_chrome_trace"));
   size_t moves = 0;
   for (const Json &event : file.all("b", "move")) {
+    if (event["args"]["buffer"] == "(several)") continue;  // where weir_malloc takes from is zeroed
     assert_true(event["args"]["stack"] == made[0]["args"]["stack"]);  // the renamed one's, too
     ++moves;
   }
@@ -258,8 +277,10 @@ void stacks_are_in_it(void **) {
   World other({.device_pages = 4, .host_pages = 64});
   ok(start(other, plain));
   (void)made_here(other);
+  ok(weir_free(other.pool, other.streams[0], malloc_here(other)));
   ok(weir_trace_stop(other.context, WEIR_TRACE_TIMELINE));
   assert_true(TimelineFile(plain).all("i", "buffer").empty());
+  assert_true(TimelineFile(plain).all("i", "malloc").empty());
   other.close();
 }
 

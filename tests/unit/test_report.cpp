@@ -9,6 +9,7 @@
 
 #include <dirent.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <set>
@@ -302,6 +303,120 @@ void conflicts(void **) {
   world.close();
 }
 
+/// A conflict, and room that is leased: the report has the client, the stream and the threads of the leases, of the hit path and not.
+void whose_leases_they_are(void **) {
+  World world({.device_pages = 8});
+  weir_client_desc desc = WEIR_CLIENT_DESC_INIT;
+  desc.name = "tenant";
+  weir_client client = nullptr;
+  ok(weir_client_create(world.pool, &desc, &client));
+  weir_buffer shared = buffer(world, "shared", 2, client);
+  weir_stream second = nullptr;
+  ok(weir_stream_create(world.context, 0, 0, &second));
+  world.fill(shared, 2 * page_bytes, 1);
+  weir_use use = WEIR_USE(shared, WEIR_READ);
+  weir_lease one = nullptr, other = nullptr, refused = nullptr;
+  const auto on_stream = [](weir_stream stream) {
+    char handle[32];
+    std::snprintf(handle, sizeof handle, "(weir_stream %p)", static_cast<void *>(stream));
+    return std::string(handle);
+  };
+  const std::string first_handle = on_stream(world.streams[0]), second_handle = on_stream(second);
+  // The first is the slow way's, the next ones may be the hit path's.
+  for (int i = 0; i < 3; ++i) {
+    ok(weir_acquire(world.pool, world.streams[0], &use, 1, nullptr, &one));
+    expect_result(WEIR_ERROR_LEASE_CONFLICT, world.acquire(shared, WEIR_READ_WRITE, &refused));
+    expect_report({"client \"tenant\", unreleased leases 1", "  to read all of it: stream ",
+                   " of device 0 ", first_handle.c_str(),
+                   ("(TID " + std::to_string(gettid()) + ")").c_str()});
+    assert_true(report().find(second_handle) == std::string::npos);
+    ok(weir_release(one, world.streams[0]));
+  }
+  // Two streams, of which one belongs to another thread.
+  pid_t thread = 0;
+  std::thread([&] {
+    thread = gettid();
+    ok(weir_acquire(world.pool, second, &use, 1, nullptr, &other));
+  }).join();
+  weir_use part = WEIR_USE(shared, WEIR_READ);
+  part.offset = 16;
+  part.length = 32;
+  ok(weir_acquire(world.pool, world.streams[0], &part, 1, nullptr, &one));
+  expect_result(WEIR_ERROR_LEASE_CONFLICT, world.acquire(shared, WEIR_READ_WRITE, &refused));
+  expect_report({"unreleased leases 2", "  to read bytes 16..48: stream ",
+                 "  to read all of it: ", first_handle.c_str(), second_handle.c_str(),
+                 ("(TID " + std::to_string(thread) + ")").c_str()});
+  // Among those that hold the room, too; alike ones together, and more than are listed.
+  weir_lease many[6] = {};
+  for (weir_lease &each : many) {
+    weir_use which = use;
+    which.offset = &each < many + 3 ? 0 : static_cast<uint64_t>(&each - many);
+    ok(weir_acquire(world.pool, world.streams[0], &which, 1, nullptr, &each));
+  }
+  weir_buffer large = buffer(world, "large", 7);
+  expect_result(WEIR_ERROR_WOULD_BLOCK, world.acquire(large, WEIR_READ, &refused));
+  expect_report({"leased (8)\n    to read ", "    to read all of it, 3 times: stream ",
+                 "    to read bytes 3..", "    and 2 more\n"});
+  for (weir_lease each : many) ok(weir_release(each, world.streams[0]));
+  ok(weir_release(one, world.streams[0]));
+  ok(weir_release(other, second));
+  // The CPU's.
+  weir_stream cpu = nullptr;
+  ok(weir_stream_create(world.context, WEIR_DEVICE_HOST, 0, &cpu));
+  ok(weir_acquire(world.pool, cpu, &use, 1, nullptr, &other));
+  expect_result(WEIR_ERROR_LEASE_CONFLICT, world.acquire(shared, WEIR_READ_WRITE, &refused));
+  expect_report({"to read all of it: stream ", " of the CPU ", on_stream(cpu).c_str()});
+  ok(weir_release(other, cpu));
+  ok(weir_stream_close(cpu));
+  // Released since: nobody is named.
+  expect_report({"unreleased leases 0"});
+  assert_true(report().find("(weir_stream") == std::string::npos);
+  ok(weir_stream_close(second));
+  destroy_all(world, {shared, large});
+  ok(weir_client_destroy(client));
+  world.close();
+}
+
+/// Threads acquire and release on streams of their own while reports are made of who has what.
+void leases_come_and_go_meanwhile(void **) {
+  World world({.device_pages = 8});
+  const weir_buffer shared = buffer(world, "shared", 2), mine = buffer(world, "mine", 1);
+  world.fill(shared, 2 * page_bytes, 1);
+  weir_lease lease = nullptr, refused = nullptr;
+  ok(world.acquire(shared, WEIR_READ, &lease));
+  std::atomic<bool> ends{false};
+  std::atomic<int> turns{0};
+  const auto work = [&] {
+    weir_stream stream = nullptr;
+    ok(weir_stream_create(world.context, 0, 0, &stream));
+    weir_use uses[] = {WEIR_USE(shared, WEIR_READ), WEIR_USE(mine, WEIR_READ)};
+    while (!ends.load()) {
+      for (const size_t count : {1, 1, 2}) {
+        weir_lease own = nullptr;
+        ok(weir_acquire(world.pool, stream, uses, count, nullptr, &own));
+        ok(weir_release(own, stream));
+      }
+      ++turns;
+    }
+    ok(weir_stream_synchronize(stream));
+    ok(weir_stream_close(stream));
+  };
+  std::thread threads[] = {std::thread(work), std::thread(work)};
+  expect_result(WEIR_ERROR_LEASE_CONFLICT, world.acquire(shared, WEIR_READ_WRITE, &refused));
+  for (int i = 0; i < 100 || turns < 100; ++i) {
+    char handle[32];
+    std::snprintf(handle, sizeof handle, "(weir_stream %p)", static_cast<void *>(world.streams[0]));
+    const std::string text = report();
+    const bool listed = text.find(handle) != std::string::npos;
+    if (!listed && text.find(" more\n") == std::string::npos) fail_msg("%s", text.c_str());
+  }
+  ends = true;
+  for (std::thread &each : threads) each.join();
+  ok(weir_release(lease, world.streams[0]));
+  destroy_all(world, {shared, mine});
+  world.close();
+}
+
 /// Who came first and waits for room goes first.
 void others_in_the_queue(void **) {
   World world({.device_pages = 4});
@@ -579,6 +694,8 @@ int main() {
       cmocka_unit_test(a_clients_quota_of_storage),
       cmocka_unit_test(leases_of_others),
       cmocka_unit_test(conflicts),
+      cmocka_unit_test(whose_leases_they_are),
+      cmocka_unit_test(leases_come_and_go_meanwhile),
       cmocka_unit_test(others_in_the_queue),
       cmocka_unit_test(a_small_buffer_leased_at_home),
       cmocka_unit_test(bytes_that_were_lost),

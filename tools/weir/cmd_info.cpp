@@ -24,10 +24,10 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr const char *environment[] = {
-    "WEIR_OPTIONS",        "WEIR_LOG",          "WEIR_OOM_DUMP",
-    "WEIR_STACKS",         "WEIR_CACHE_DIR",    "WEIR_CUDA_LIBRARY",
-    "WEIR_NVML_LIBRARY",   "WEIR_HIP_LIBRARY",  "WEIR_LEVEL_ZERO_LIBRARY",
-    "WEIR_VULKAN_LIBRARY", "WEIR_TOPOLOGY_XML", "WEIR_LIVE"};
+#define WEIR_ENVIRONMENT(name, meaning) #name,
+#include "environment.def"
+#undef WEIR_ENVIRONMENT
+};
 
 /// Null if the system does not tell.
 Json max_map_count() {

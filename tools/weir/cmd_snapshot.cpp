@@ -2,6 +2,7 @@
 //
 // `weir snapshot`: what a pool's snapshot says, as a table; or as a file that pytorch.org/memory_viz opens.
 #include "commands.hpp"
+#include "core/base/name.hpp"
 #include "error.hpp"
 #include "import/memory_viz.hpp"
 #include "import/pool_snapshot.hpp"
@@ -10,6 +11,7 @@
 #include "trace_file.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <optional>
 
@@ -18,9 +20,20 @@ namespace {
 
 constexpr size_t shown_buffers = 10, shown_frames = 4;
 
+/// As wide as its characters are many.
 std::string cell_of(std::string text, size_t width) {
-  text.append(text.size() < width ? width - text.size() : 1, ' ');
+  const auto wide = static_cast<size_t>(std::ranges::count_if(
+      text, [](char byte) { return (static_cast<unsigned char>(byte) & 0xc0U) != 0x80U; }));
+  text.append(wide < width ? width - wide : 1, ' ');
   return text;
+}
+
+/// What the file says may be anything.
+std::string name_of(const SnapshotBuffer &buffer) {
+  if (buffer.allocation) return "memory of weir_malloc";
+  if (buffer.name.empty()) return "-";
+  std::array<char, 25> text;
+  return {text.data(), show_name(buffer.name, text.data(), text.size())};
 }
 
 std::string table_row(const std::string &name, const std::vector<std::string> &cells) {
@@ -46,7 +59,7 @@ std::string made_by(const PoolSnapshot &snapshot, const SnapshotBuffer &buffer,
 }
 
 std::string text_of(const PoolSnapshot &snapshot, const Symbols &symbols) {
-  std::string text = "pool '" + printable(snapshot.pool) +
+  std::string text = "pool '" + shown(snapshot.pool) +
                      "': " + std::to_string(snapshot.buffers.size()) + " buffers of " +
                      std::to_string(snapshot.clients.size()) + " clients\n";
   text += table_row("", {"budget", "taken", "free", "held", "peak"});
@@ -71,11 +84,9 @@ std::string text_of(const PoolSnapshot &snapshot, const Symbols &symbols) {
     text += table_row("largest buffers", {"size", "device", "neighbours", "host", "below"});
   for (size_t i = 0; i < count; ++i) {
     const SnapshotBuffer &one = *buffers[i];
-    std::string name = one.name.empty() ? "-" : printable(one.name);
-    if (name.size() > 24) name = name.substr(0, 21) + "...";
-    text += table_row(name, {format_bytes(one.size), format_bytes(one.device_bytes),
-                             format_bytes(one.peer_bytes), format_bytes(one.host_bytes),
-                             format_bytes(one.compressed_bytes + one.storage_bytes)});
+    text += table_row(name_of(one), {format_bytes(one.size), format_bytes(one.device_bytes),
+                                     format_bytes(one.peer_bytes), format_bytes(one.host_bytes),
+                                     format_bytes(one.compressed_bytes + one.storage_bytes)});
     text += made_by(snapshot, one, symbols);
   }
   return text;

@@ -178,7 +178,9 @@ class VizWriter {
     } else {
       const bool named =
           buffer->client < snapshot_.clients.size() && !snapshot_.clients[buffer->client].empty();
-      frame(buffer->name.empty() ? "a buffer without a name" : buffer->name,
+      frame(buffer->allocation     ? "memory of weir_malloc"
+            : buffer->name.empty() ? "a buffer without a name"
+                                   : buffer->name,
             segment.where + (named ? ", client " + snapshot_.clients[buffer->client] : ""));
       if (const auto found = snapshot_.stacks.find(buffer->stack);
           buffer->stack != 0 && found != snapshot_.stacks.end())

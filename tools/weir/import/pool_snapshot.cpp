@@ -69,6 +69,7 @@ class SnapshotDocument {
   void buffer(const SnapshotJson &of) {
     SnapshotBuffer one;
     one.name = text(of, "name");
+    one.allocation = of.is_object() && of.value("allocation", SnapshotJson()) == true;
     one.client = number(of, "client");
     one.stack = number(of, "stack");
     one.size = number(of, "size");

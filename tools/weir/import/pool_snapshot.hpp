@@ -19,8 +19,9 @@ struct SnapshotDevice {
 
 struct SnapshotBuffer {
   std::string name;
-  uint64_t client = 0;  ///< its place in PoolSnapshot::clients
-  uint64_t stack = 0;   ///< of PoolSnapshot::stacks; 0: none
+  bool allocation = false;  ///< memory of weir_malloc
+  uint64_t client = 0;      ///< its place in PoolSnapshot::clients
+  uint64_t stack = 0;       ///< of PoolSnapshot::stacks; 0: none
   uint64_t size = 0, home = 0, leases = 0, held = 0;
   uint64_t device_bytes = 0, peer_bytes = 0, host_bytes = 0, compressed_bytes = 0,
            storage_bytes = 0;
