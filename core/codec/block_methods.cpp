@@ -207,12 +207,7 @@ uint64_t encode_planned(const BlockTask &block, Effort effort, Plan &&plan) noex
 /// Planned by a look at it: whether zeros are taken out, or differences taken. Whatever is smallest.
 uint64_t encode_planes(const BlockTask &block) noexcept {
   return encode_planned(block, Effort::dense, [&block](PlaneEncoder &encoder) {
-    Detection found = detect(block.in, block.bytes);
-    if (block.form != Form::bytes) {
-      found.integers = found.integers && found.form == block.form;
-      found.form = block.form;
-    }
-    return dense_plan(encoder, found, block.in, block.bytes);
+    return dense_plan(encoder, detect_in(block.form, block.in, block.bytes), block.in, block.bytes);
   });
 }
 

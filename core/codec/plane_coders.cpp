@@ -6,12 +6,13 @@
 
 #include "core/codec/plane_coders.hpp"
 
-#include "core/codec/entropy.hpp"
+#include "core/codec/plane_look.hpp"
 #include "core/codec/zstd_memory.hpp"
 
 #include <lz4.h>
 
 #include <algorithm>
+#include <bit>
 #include <cassert>
 #include <cstring>
 #include <new>
@@ -25,26 +26,16 @@ constexpr uint64_t price_of_zstd = 128;  ///< instead of Huffman codes, which ar
 /// Of anything instead of LZ4, which is read as fast as memory.
 constexpr uint64_t price_of_slowness = 64;
 
-constexpr int huffman_part_log = 15;  ///< log2 of the bytes that have one table
+constexpr int huffman_part_log = std::bit_width(plane_part_bytes) - 1;
 constexpr int dense_level = 3;
 
+/// Planes so short are cheaper tried than looked at.
+constexpr uint64_t short_plane = uint64_t{16} << 10U;
 /// Of which matches are looked for, to tell whether to look for them in all.
 constexpr uint64_t probe_bytes = uint64_t{16} << 10U;
-/// Of each part's bytes the entropy is taken of so many, in windows spread over it.
-constexpr uint64_t sampled = 1024, window = 256;
 
 bool set(ZSTD_CCtx *context, ZSTD_cParameter parameter, int value) noexcept {
   return ZSTD_isError(ZSTD_CCtx_setParameter(context, parameter, value)) == 0;
-}
-
-/// By a sample of each part. Most planes are mantissas, and it does not.
-bool entropy_of_all_pays(const unsigned char *in, uint64_t count, Effort effort) noexcept {
-  constexpr uint64_t part = uint64_t{1} << huffman_part_log;
-  uint64_t bits = 0;
-  for (uint64_t at = 0; at < count; at += part) {
-    bits += entropy_bits(in + at, std::min(part, count - at), sampled / window, window);
-  }
-  return entropy_pays(bits, count, effort);
 }
 
 }  // namespace
@@ -129,11 +120,18 @@ struct PlaneEncoder::Best {
   }
 };
 
-/// Whether there is more in matches than in the values alone. A part from the middle tells, or LZ4 where values tell
-/// nothing: it passes over what has no matches, and finds those that are too far apart for a part to have both.
-bool PlaneEncoder::matches_pay(const unsigned char *in, uint64_t count, bool values_pay) noexcept {
+/// Whether there is more in matches than in the values alone. LZ4 tells where these cost much: it passes over what has no
+/// matches. Where they cost little, LZ4 would find many by chance that are dearer than the values; there a look at what comes back
+/// tells, and of that a part from the middle. Codes of at least a bit leave too much where there is less than that.
+bool PlaneEncoder::matches_pay(const unsigned char *in, uint64_t count, const PlaneLook &look,
+                               bool values_pay) noexcept {
+  if (count <= short_plane || look.bits * 2 < count * 3) return true;
+  if (!values_pay || look.bits > count * 6) {
+    const uint64_t price = values_pay ? price_of_zstd : price_of_coding;
+    return lz4(in, count, trial(), count - count / price) > 0;
+  }
+  if (!has_runs(in, count) && !has_repeats(in, count, look)) return false;
   if (count <= 2 * probe_bytes) return true;
-  if (!values_pay) return lz4(in, count, trial(), count - count / price_of_coding) > 0;
   const unsigned char *part = in + (count - probe_bytes) / 2;
   const uint64_t room = probe_bytes - probe_bytes / price_of_coding;
   const uint64_t matched = zstd(dense_, part, probe_bytes, trial(), room);
@@ -142,6 +140,13 @@ bool PlaneEncoder::matches_pay(const unsigned char *in, uint64_t count, bool val
   // More comes to light in all of it than in a part; but to look for it takes as long as all the rest, and where a part has
   // less than the codes alone there is hardly ever any.
   return coded == 0 || matched < coded + coded / 128;
+}
+
+/// What may be LZ4's instead, if it is not much longer. Of a quarter it tells whether it can be.
+bool PlaneEncoder::lz4_may_do(const unsigned char *in, uint64_t count, uint64_t room) noexcept {
+  const uint64_t part = count / 4;
+  return count <= short_plane ||
+         lz4(in + (count - part) / 2, part, trial(), room / 4 + room / 16) > 0;
 }
 
 void PlaneEncoder::try_matches(const unsigned char *in, uint64_t count, Best *best) noexcept {
@@ -153,6 +158,7 @@ void PlaneEncoder::try_matches(const unsigned char *in, uint64_t count, Best *be
   if (best->method == PlaneMethod::raw) return;
   const uint64_t room = std::min(
       {best->room, best->bytes + count / price_of_slowness, count - count / price_of_coding});
+  if (!lz4_may_do(in, count, room)) return;
   const uint64_t length = lz4(in, count, trial(), room);
   if (length > 0) best->take(PlaneMethod::lz4, trial(), length);
 }
@@ -166,11 +172,12 @@ bool PlaneEncoder::encode(const unsigned char *in, uint64_t count, Effort effort
     return true;
   }
   Best best{out, room, PlaneMethod::raw, count};
-  if (effort != Effort::plain && entropy_of_all_pays(in, count, effort)) {
+  const PlaneLook look = effort != Effort::plain ? look_at_plane(in, count) : PlaneLook{};
+  if (entropy_pays(look.bits, count, effort)) {
     const uint64_t length = zstd(huffman_, in, count, out, best.below(count, price_of_coding));
     if (length > 0) best.take(PlaneMethod::huf, out, length);
   }
-  if (effort == Effort::dense && matches_pay(in, count, best.method == PlaneMethod::huf)) {
+  if (effort == Effort::dense && matches_pay(in, count, look, best.method == PlaneMethod::huf)) {
     try_matches(in, count, &best);
   }
   if (best.method == PlaneMethod::raw) {

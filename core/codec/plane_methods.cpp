@@ -35,14 +35,23 @@ constexpr uint64_t planes_at(uint64_t planes) noexcept {
 /// Elements in a row, of which differences can be taken, from all over the block.
 constexpr uint64_t plan_windows = 4, plan_window = 1024;
 
-/// By a sample. Each window has codes of its own, as each part of a plane has; bitmaps are too short for that.
-uint64_t bits_with(PlaneEncoder &encoder, const unsigned char *in, uint64_t count,
-                   const PlanesPlan &plan) noexcept {
+/// Bits by a sample, and after each window how many they were. Each window has codes of its own, as each part of a plane has;
+/// bitmaps are too short for that, and count last.
+struct PlanBits {
+  uint64_t after[plan_windows] = {};
+  uint64_t all = 0;
+};
+
+/// Given up, with UINT64_MAX, as soon as it comes to more than 1/16 above `other`'s windows.
+PlanBits bits_with(PlaneEncoder &encoder, const unsigned char *in, uint64_t count,
+                   const PlanesPlan &plan, const PlanBits *other) noexcept {
   const PlaneLayout layout = plan.layout();
   unsigned char bitmap[bitmap_bytes(plan_windows * plan_window)];
   ByteCounts bitmaps{};
-  uint64_t bits = 0;
+  PlanBits bits;
+  uint32_t windows = 0;
   for_windows(count, plan_windows, plan_window, [&](uint64_t first, uint64_t elements) {
+    if (bits.all == UINT64_MAX) return;
     const unsigned char *from = in + first * layout.width;
     uint64_t kept = elements;
     if (plan.zeros) {
@@ -54,10 +63,14 @@ uint64_t bits_with(PlaneEncoder &encoder, const unsigned char *in, uint64_t coun
     for (uint32_t k = 0; k < layout.width; ++k) {
       ByteCounts counts{};
       count_bytes(encoder.planes() + k * kept, kept, &counts);
-      bits += huffman_bits(counts);
+      bits.all += huffman_bits(counts);
     }
+    const uint64_t least = other != nullptr ? other->after[windows] : bits.all;
+    bits.after[windows++] = bits.all;
+    if (bits.all > least + least / 16) bits.all = UINT64_MAX;
   });
-  return bits + huffman_bits(bitmaps);
+  if (bits.all != UINT64_MAX) bits.all += huffman_bits(bitmaps);
+  return bits;
 }
 
 // ---- encoding ----
@@ -216,10 +229,10 @@ PlanesPlan dense_plan(PlaneEncoder &encoder, const Detection &found, const unsig
   PlanesPlan best = plain_plan(found);
   const uint32_t width = element_bytes(best.form);
   const uint64_t count = std::min(raw, max_block_bytes) / width;
-  uint64_t least = bits_with(encoder, in, count, best);
-  least -= least / 32;  // what differences or a bitmap must at least save
+  const PlanBits plain = bits_with(encoder, in, count, best, nullptr);
+  uint64_t least = plain.all - plain.all / 32;  // what differences or a bitmap must at least save
   const auto consider = [&](const PlanesPlan &plan) {
-    const uint64_t bits = bits_with(encoder, in, count, plan);
+    const uint64_t bits = bits_with(encoder, in, count, plan, &plain).all;
     if (bits >= least) return;
     least = bits;
     best = plan;

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Looks at planes. Repeats are looked for where the data itself says, behind each byte of two values: then the same bytes are
+// looked at wherever they stand, however far apart.
+
+#include "core/codec/plane_look.hpp"
+
+#include "core/codec/entropy.hpp"
+#include "core/codec/little_endian.hpp"
+#include "core/codec/vectors16.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstdlib>
+#include <cstring>
+
+namespace weir::codec {
+namespace {
+
+/// Of each part's bytes so many are counted, in windows spread over it.
+constexpr uint64_t windows = 4, window = 256;
+/// What has to be equal behind two anchors, in bits by what values cost: there are some thousand anchors.
+constexpr uint64_t telling_bits = 20;
+constexpr uint64_t least_context = 3, most_context = 24;
+
+constexpr uint64_t spread = 0x9E3779B97F4A7C15U;
+
+/// A hash of `length` bytes; up to 7 more are read.
+uint64_t hash_of(const unsigned char *at, uint64_t length) noexcept {
+  uint64_t hash = 0;
+  for (; length >= 8; length -= 8, at += 8) {
+    hash = (hash ^ load_little<uint64_t>(at)) * spread;
+    hash ^= hash >> 32U;
+  }
+  if (length > 0) hash = (hash ^ load_little<uint64_t>(at) << (64 - 8 * length)) * spread;
+  return hash ^ hash >> 29U;
+}
+
+/// What has followed anchors so far: of each hash the last one.
+class Contexts {
+ public:
+  explicit Contexts(uint64_t length) noexcept : length_(length) {}
+
+  void add(const unsigned char *at) noexcept {
+    const uint64_t hash = hash_of(at, length_);
+    uint32_t &slot = slots_[hash >> (64 - slot_bits)];
+    const auto mark = static_cast<uint32_t>(hash) | 1U;  // 0 is an empty one
+    again_ += slot == mark ? 1 : 0;
+    slot = mark;
+    ++anchors_;
+  }
+  bool come_back() const noexcept { return again_ > 2 && again_ * 50 >= anchors_; }
+
+ private:
+  static constexpr uint32_t slot_bits = 12;
+
+  const uint64_t length_;
+  uint32_t slots_[1U << slot_bits] = {};
+  uint64_t anchors_ = 0, again_ = 0;
+};
+
+/// The value whose count is nearest to `wanted`.
+unsigned char value_with(const ByteCounts &counts, uint64_t wanted) noexcept {
+  const auto off = [&counts, wanted](uint32_t value) {
+    return std::abs(static_cast<int64_t>(counts[value]) - static_cast<int64_t>(wanted));
+  };
+  uint32_t nearest = 0;
+  for (uint32_t value = 1; value < counts.size(); ++value)
+    if (off(value) < off(nearest)) nearest = value;
+  return static_cast<unsigned char>(nearest);
+}
+
+Bytes16 filled(unsigned char value) noexcept {
+  Bytes16 bytes;
+  std::memset(&bytes, value, sizeof bytes);
+  return bytes;
+}
+
+}  // namespace
+
+PlaneLook look_at_plane(const unsigned char *in, uint64_t count) noexcept {
+  PlaneLook look;
+  ByteCounts all{};
+  uint64_t seen = 0;
+  for (uint64_t at = 0; at < count; at += plane_part_bytes) {
+    const uint64_t part = std::min(plane_part_bytes, count - at);
+    ByteCounts counts{};
+    const uint64_t counted = count_windows(in + at, part, windows, window, &counts);
+    look.bits += (entropy_bits(counts) >> 16U) * part / counted;
+    for (uint32_t value = 0; value < 256; ++value) all[value] += counts[value];
+    seen += counted;
+  }
+  look.often = value_with(all, std::max<uint64_t>(seen / 64, 1));
+  all[look.often] = 0;
+  look.seldom = value_with(all, std::max<uint64_t>(seen / 256, 1));
+  return look;
+}
+
+bool has_runs(const unsigned char *in, uint64_t count) noexcept {
+  constexpr uint64_t apart = 61;  // no multiple of what rows are long
+  uint64_t looks = 0, runs = 0;
+  for (uint64_t at = 0; at + 9 <= count; at += apart) {
+    runs += load_little<uint64_t>(in + at) == load_little<uint64_t>(in + at + 1) ? 1 : 0;
+    ++looks;
+  }
+  return runs * 64 > looks;
+}
+
+bool has_repeats(const unsigned char *in, uint64_t count, const PlaneLook &look) noexcept {
+  const uint64_t context =
+      std::clamp((count * telling_bits + look.bits) / (look.bits + 1), least_context, most_context);
+  if (count < most_context + 32) return false;
+  Contexts contexts(context);
+  const Bytes16 often = filled(look.often), seldom = filled(look.seldom);
+  const uint64_t end = count - most_context - 32;
+  for (uint64_t at = 0; at < end; at += 16) {
+    Bytes16 bytes;
+    std::memcpy(&bytes, in + at, sizeof bytes);
+    const auto equal = reinterpret_cast<Lanes16<uint64_t>>((bytes == often) | (bytes == seldom));
+    if ((equal[0] | equal[1]) == 0) continue;
+    for (uint32_t half = 0; half < 2; ++half) {
+      for (uint64_t left = swap_unless_little<uint64_t>(equal[half]); left != 0;) {
+        const auto bit = static_cast<uint32_t>(std::countr_zero(left));
+        contexts.add(in + at + 8 * half + bit / 8 + 1);
+        left &= ~(uint64_t{0xFF} << bit);
+      }
+    }
+  }
+  return contexts.come_back();
+}
+
+}  // namespace weir::codec
