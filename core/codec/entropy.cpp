@@ -4,8 +4,6 @@
 
 #include "core/codec/entropy.hpp"
 
-#include "core/codec/elements.hpp"
-
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -72,13 +70,6 @@ void count_bytes(const unsigned char *bytes, uint64_t count, ByteCounts *counts)
   for (uint32_t value = 0; value < 256; ++value) {
     (*counts)[value] += tables[0][value] + tables[1][value] + tables[2][value] + tables[3][value];
   }
-}
-
-uint64_t count_windows(const unsigned char *bytes, uint64_t count, uint64_t windows,
-                       uint64_t window, ByteCounts *counts) noexcept {
-  return for_windows(count, windows, window, [bytes, counts](uint64_t first, uint64_t length) {
-    count_bytes(bytes + first, length, counts);
-  });
 }
 
 uint32_t log2_fixed(uint32_t value) noexcept { return interpolated(value); }

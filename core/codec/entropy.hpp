@@ -15,10 +15,6 @@ using ByteCounts = std::array<uint32_t, 256>;
 /// Adds the bytes to `counts`.
 void count_bytes(const unsigned char *bytes, uint64_t count, ByteCounts *counts) noexcept;
 
-/// The same of as many windows of so many bytes as are given, spread over all. Gives how many bytes were counted.
-uint64_t count_windows(const unsigned char *bytes, uint64_t count, uint64_t windows,
-                       uint64_t window, ByteCounts *counts) noexcept;
-
 /// log2(value) in 1/65536; 0 for 0 and 1. Off by less than 1/16384.
 uint32_t log2_fixed(uint32_t value) noexcept;
 

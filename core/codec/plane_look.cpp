@@ -5,6 +5,7 @@
 
 #include "core/codec/plane_look.hpp"
 
+#include "core/codec/elements.hpp"
 #include "core/codec/entropy.hpp"
 #include "core/codec/little_endian.hpp"
 #include "core/codec/vectors16.hpp"
@@ -50,6 +51,8 @@ class Contexts {
     ++anchors_;
   }
   bool come_back() const noexcept { return again_ > 2 && again_ * 50 >= anchors_; }
+  /// So many, and of none has what follows come back.
+  bool hopeless() const noexcept { return anchors_ >= 512 && again_ == 0; }
 
  private:
   static constexpr uint32_t slot_bits = 12;
@@ -85,14 +88,20 @@ PlaneLook look_at_plane(const unsigned char *in, uint64_t count) noexcept {
   for (uint64_t at = 0; at < count; at += plane_part_bytes) {
     const uint64_t part = std::min(plane_part_bytes, count - at);
     ByteCounts counts{};
-    const uint64_t counted = count_windows(in + at, part, windows, window, &counts);
+    unsigned char sample[windows * window] = {};  // counted at once: short ones take as long as long ones
+    uint64_t counted = 0;
+    for_windows(part, windows, window, [&](uint64_t first, uint64_t length) {
+      std::memcpy(sample + counted, in + at + first, length);
+      counted += length;
+    });
+    count_bytes(sample, counted, &counts);
     look.bits += (entropy_bits(counts) >> 16U) * part / counted;
     for (uint32_t value = 0; value < 256; ++value) all[value] += counts[value];
     seen += counted;
   }
-  look.often = value_with(all, std::max<uint64_t>(seen / 64, 1));
+  look.often = value_with(all, std::max<uint64_t>(seen / 128, 1));
   all[look.often] = 0;
-  look.seldom = value_with(all, std::max<uint64_t>(seen / 256, 1));
+  look.seldom = value_with(all, std::max<uint64_t>(seen / 512, 1));
   return look;
 }
 
@@ -113,7 +122,7 @@ bool has_repeats(const unsigned char *in, uint64_t count, const PlaneLook &look)
   Contexts contexts(context);
   const Bytes16 often = filled(look.often), seldom = filled(look.seldom);
   const uint64_t end = count - most_context - 32;
-  for (uint64_t at = 0; at < end; at += 16) {
+  for (uint64_t at = 0; at < end && !contexts.hopeless(); at += 16) {
     Bytes16 bytes;
     std::memcpy(&bytes, in + at, sizeof bytes);
     const auto equal = reinterpret_cast<Lanes16<uint64_t>>((bytes == often) | (bytes == seldom));

@@ -15,8 +15,8 @@ constexpr uint64_t plane_part_bytes = uint64_t{32} << 10U;
 struct PlaneLook {
   uint64_t bits =
       0;  ///< about what is left of the plane if each value is coded by how often it stands in its part
-  unsigned char often = 0;   ///< a value that stands at about one place of 64 ...
-  unsigned char seldom = 0;  ///< ... and one at about one of 256
+  unsigned char often = 0;   ///< a value that stands at about one place of 128 ...
+  unsigned char seldom = 0;  ///< ... and one at about one of 512
 };
 
 /// By a sample of each part.

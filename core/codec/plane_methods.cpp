@@ -38,11 +38,16 @@ constexpr uint64_t plan_windows = 4, plan_window = 1024;
 /// Bits by a sample, and after each window how many they were. Each window has codes of its own, as each part of a plane has;
 /// bitmaps are too short for that, and count last.
 struct PlanBits {
+  uint64_t top = 0;  ///< of the highest plane in the first window
   uint64_t after[plan_windows] = {};
   uint64_t all = 0;
 };
 
-/// Given up, with UINT64_MAX, as soon as it comes to more than 1/16 above `other`'s windows.
+/// Whether to give up on what comes to so much more than `other`.
+constexpr bool loses(uint64_t bits, uint64_t other) noexcept { return bits > other + other / 16; }
+
+/// Given up, with UINT64_MAX, as soon as its windows lose against `other`'s; and with differences already where these make a
+/// highest plane that is far from smooth a quarter dearer.
 PlanBits bits_with(PlaneEncoder &encoder, const unsigned char *in, uint64_t count,
                    const PlanesPlan &plan, const PlanBits *other) noexcept {
   const PlaneLayout layout = plan.layout();
@@ -60,14 +65,19 @@ PlanBits bits_with(PlaneEncoder &encoder, const unsigned char *in, uint64_t coun
       from = encoder.kept();
     }
     split(from, kept, layout, encoder.planes());
-    for (uint32_t k = 0; k < layout.width; ++k) {
+    for (uint32_t k = layout.width; k-- > 0 && bits.all != UINT64_MAX;) {
       ByteCounts counts{};
       count_bytes(encoder.planes() + k * kept, kept, &counts);
       bits.all += huffman_bits(counts);
+      if (windows > 0 || k + 1U < layout.width) continue;
+      bits.top = bits.all;
+      if (plan.stride == 0 || other == nullptr || other->top < 3 * (elements << 16U) / 2) continue;
+      if (bits.top > other->top + other->top / 4) bits.all = UINT64_MAX;
     }
-    const uint64_t least = other != nullptr ? other->after[windows] : bits.all;
-    bits.after[windows++] = bits.all;
-    if (bits.all > least + least / 16) bits.all = UINT64_MAX;
+    if (bits.all == UINT64_MAX) return;
+    bits.after[windows] = bits.all;
+    if (other != nullptr && loses(bits.all, other->after[windows])) bits.all = UINT64_MAX;
+    ++windows;
   });
   if (bits.all != UINT64_MAX) bits.all += huffman_bits(bitmaps);
   return bits;
