@@ -31,8 +31,8 @@ constexpr int dense_level = 3;
 
 /// Planes so short are cheaper tried than looked at.
 constexpr uint64_t short_plane = uint64_t{16} << 10U;
-/// Of which matches are looked for, to tell whether to look for them in all.
-constexpr uint64_t probe_bytes = uint64_t{16} << 10U;
+/// In so many parts, spread over a plane, matches are looked for, to tell whether to look for them in all.
+constexpr uint64_t probes = 4, probe_bytes = 4096;
 
 bool set(ZSTD_CCtx *context, ZSTD_cParameter parameter, int value) noexcept {
   return ZSTD_isError(ZSTD_CCtx_setParameter(context, parameter, value)) == 0;
@@ -120,26 +120,31 @@ struct PlaneEncoder::Best {
   }
 };
 
-/// Whether there is more in matches than in the values alone. LZ4 tells where these cost much: it passes over what has no
-/// matches. Where they cost little, LZ4 would find many by chance that are dearer than the values; there a look at what comes back
-/// tells, and of that a part from the middle. Codes of at least a bit leave too much where there is less than that.
-bool PlaneEncoder::matches_pay(const unsigned char *in, uint64_t count, const PlaneLook &look,
-                               bool values_pay) noexcept {
-  if (count <= short_plane || look.bits * 2 < count * 3) return true;
-  if (!values_pay || look.bits > count * 6) {
+/// What is in matches, beside what is in the values. LZ4 tells where these cost much: it passes over what has no matches. Where they
+/// cost little, LZ4 would find many by chance that are dearer than the values; there a look at what comes back tells, and of
+/// that some parts. Codes of at least a bit leave too much where there is less than that.
+auto PlaneEncoder::matches(const unsigned char *in, uint64_t count, const PlaneLook &look,
+                           bool values_pay) noexcept -> Matches {
+  if (count <= short_plane || look.bits * 2 < count * 3) return Matches::perhaps;
+  const bool noise = look.bits > count * 31 / 4;
+  if (!noise && (!values_pay || look.bits > count * 6)) {
     const uint64_t price = values_pay ? price_of_zstd : price_of_coding;
-    return lz4(in, count, trial(), count - count / price) > 0;
+    return lz4(in, count, trial(), count - count / price) > 0 ? Matches::perhaps : Matches::none;
   }
-  if (!has_runs(in, count) && !has_repeats(in, count, look)) return false;
-  if (count <= 2 * probe_bytes) return true;
-  const unsigned char *part = in + (count - probe_bytes) / 2;
-  const uint64_t room = probe_bytes - probe_bytes / price_of_coding;
-  const uint64_t matched = zstd(dense_, part, probe_bytes, trial(), room);
-  if (matched == 0) return false;
-  const uint64_t coded = zstd(huffman_, part, probe_bytes, trial(), room);
-  // More comes to light in all of it than in a part; but to look for it takes as long as all the rest, and where a part has
-  // less than the codes alone there is hardly ever any.
-  return coded == 0 || matched < coded + coded / 128;
+  if (!has_runs(in, count) && !has_repeats(in, count, look)) return Matches::none;
+  if (noise) return Matches::perhaps;
+  const uint64_t part = std::min(probe_bytes, count / (2 * probes));
+  uint64_t matched = 0, coded = 0;
+  for (uint64_t i = 0; i < probes; ++i) {
+    const unsigned char *from = in + (2 * i + 1) * count / (2 * probes) - part / 2;
+    const uint64_t by_matches = zstd(dense_, from, part, trial(), part - 1);
+    const uint64_t by_values = zstd(huffman_, from, part, trial(), part - 1);
+    matched += by_matches > 0 ? by_matches : part;
+    coded += by_values > 0 ? by_values : part;
+  }
+  if (matched < coded - coded / 8) return Matches::many;
+  // More comes to light in all of it than in parts.
+  return matched < coded + coded / 32 ? Matches::perhaps : Matches::none;
 }
 
 /// What may be LZ4's instead, if it is not much longer. Of a quarter it tells whether it can be.
@@ -173,13 +178,15 @@ bool PlaneEncoder::encode(const unsigned char *in, uint64_t count, Effort effort
   }
   Best best{out, room, PlaneMethod::raw, count};
   const PlaneLook look = effort != Effort::plain ? look_at_plane(in, count) : PlaneLook{};
-  if (entropy_pays(look.bits, count, effort)) {
+  const bool values_pay = entropy_pays(look.bits, count, effort);
+  const Matches found =
+      effort == Effort::dense ? matches(in, count, look, values_pay) : Matches::none;
+  if (found == Matches::many) try_matches(in, count, &best);
+  if (values_pay && best.method == PlaneMethod::raw) {
     const uint64_t length = zstd(huffman_, in, count, out, best.below(count, price_of_coding));
     if (length > 0) best.take(PlaneMethod::huf, out, length);
   }
-  if (effort == Effort::dense && matches_pay(in, count, look, best.method == PlaneMethod::huf)) {
-    try_matches(in, count, &best);
-  }
+  if (found == Matches::perhaps) try_matches(in, count, &best);
   if (best.method == PlaneMethod::raw) {
     if (room < count) return false;
     std::memcpy(out, in, count);

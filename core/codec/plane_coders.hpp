@@ -63,8 +63,10 @@ class PlaneEncoder {
   static uint64_t zstd(ZSTD_CCtx_s *context, const unsigned char *in, uint64_t count,
                        unsigned char *out, uint64_t room) noexcept;
   uint64_t lz4(const unsigned char *in, uint64_t count, unsigned char *out, uint64_t room) noexcept;
-  bool matches_pay(const unsigned char *in, uint64_t count, const PlaneLook &look,
-                   bool values_pay) noexcept;
+  /// many: so much better than the values that these need not be tried.
+  enum class Matches : uint8_t { none, perhaps, many };
+  Matches matches(const unsigned char *in, uint64_t count, const PlaneLook &look,
+                  bool values_pay) noexcept;
   bool lz4_may_do(const unsigned char *in, uint64_t count, uint64_t room) noexcept;
   void try_matches(const unsigned char *in, uint64_t count, Best *best) noexcept;
   unsigned char *trial() noexcept { return scratch_.get() + 2 * max_block_bytes; }

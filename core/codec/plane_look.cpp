@@ -12,7 +12,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstdlib>
 #include <cstring>
 
 namespace weir::codec {
@@ -51,8 +50,8 @@ class Contexts {
     ++anchors_;
   }
   bool come_back() const noexcept { return again_ > 2 && again_ * 50 >= anchors_; }
-  /// So many, and of none has what follows come back.
-  bool hopeless() const noexcept { return anchors_ >= 512 && again_ == 0; }
+  /// Not one of so many, which may be all that there is to see.
+  bool hopeless() const noexcept { return anchors_ >= 128 && again_ == 0; }
 
  private:
   static constexpr uint32_t slot_bits = 12;
@@ -62,15 +61,18 @@ class Contexts {
   uint64_t anchors_ = 0, again_ = 0;
 };
 
-/// The value whose count is nearest to `wanted`.
+/// Of the values that there are, the one whose count is nearest to `wanted`.
 unsigned char value_with(const ByteCounts &counts, uint64_t wanted) noexcept {
-  const auto off = [&counts, wanted](uint32_t value) {
-    return std::abs(static_cast<int64_t>(counts[value]) - static_cast<int64_t>(wanted));
-  };
-  uint32_t nearest = 0;
-  for (uint32_t value = 1; value < counts.size(); ++value)
-    if (off(value) < off(nearest)) nearest = value;
-  return static_cast<unsigned char>(nearest);
+  uint64_t least = UINT64_MAX;
+  unsigned char nearest = 0;
+  for (uint32_t value = 0; value < counts.size(); ++value) {
+    const uint64_t count = counts[value];
+    const uint64_t off = count > wanted ? count - wanted : wanted - count;
+    if (count == 0 || off >= least) continue;
+    least = off;
+    nearest = static_cast<unsigned char>(value);
+  }
+  return nearest;
 }
 
 Bytes16 filled(unsigned char value) noexcept {
@@ -88,7 +90,8 @@ PlaneLook look_at_plane(const unsigned char *in, uint64_t count) noexcept {
   for (uint64_t at = 0; at < count; at += plane_part_bytes) {
     const uint64_t part = std::min(plane_part_bytes, count - at);
     ByteCounts counts{};
-    unsigned char sample[windows * window] = {};  // counted at once: short ones take as long as long ones
+    unsigned char sample[windows * window] =
+        {};  // counted at once: short ones take as long as long ones
     uint64_t counted = 0;
     for_windows(part, windows, window, [&](uint64_t first, uint64_t length) {
       std::memcpy(sample + counted, in + at + first, length);
@@ -99,9 +102,9 @@ PlaneLook look_at_plane(const unsigned char *in, uint64_t count) noexcept {
     for (uint32_t value = 0; value < 256; ++value) all[value] += counts[value];
     seen += counted;
   }
-  look.often = value_with(all, std::max<uint64_t>(seen / 128, 1));
+  look.often = value_with(all, seen / 128);
   all[look.often] = 0;
-  look.seldom = value_with(all, std::max<uint64_t>(seen / 512, 1));
+  look.seldom = value_with(all, seen / 512);
   return look;
 }
 
@@ -122,7 +125,8 @@ bool has_repeats(const unsigned char *in, uint64_t count, const PlaneLook &look)
   Contexts contexts(context);
   const Bytes16 often = filled(look.often), seldom = filled(look.seldom);
   const uint64_t end = count - most_context - 32;
-  for (uint64_t at = 0; at < end && !contexts.hopeless(); at += 16) {
+  for (uint64_t at = 0; at < end; at += 16) {
+    if (at == end / 32 * 16 && contexts.hopeless()) return false;  // halfway
     Bytes16 bytes;
     std::memcpy(&bytes, in + at, sizeof bytes);
     const auto equal = reinterpret_cast<Lanes16<uint64_t>>((bytes == often) | (bytes == seldom));

@@ -17,6 +17,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cstring>
+#include <span>
 
 namespace weir::codec {
 namespace {
@@ -33,30 +34,31 @@ constexpr uint64_t planes_at(uint64_t planes) noexcept {
 // ---- planning ----
 
 /// Elements in a row, of which differences can be taken, from all over the block.
-constexpr uint64_t plan_windows = 4, plan_window = 1024;
+constexpr uint32_t plan_windows = 4;
+constexpr uint64_t plan_window = 1024;
 
 /// Bits by a sample, and after each window how many they were. Each window has codes of its own, as each part of a plane has;
 /// bitmaps are too short for that, and count last.
 struct PlanBits {
-  uint64_t top = 0;  ///< of the highest plane in the first window
   uint64_t after[plan_windows] = {};
   uint64_t all = 0;
 };
 
-/// Whether to give up on what comes to so much more than `other`.
-constexpr bool loses(uint64_t bits, uint64_t other) noexcept { return bits > other + other / 16; }
+/// Whether what comes to `bits` may still come to less than what has come to `other`.
+constexpr bool may_win(uint64_t bits, uint64_t other) noexcept {
+  return bits <= other + other / 16;
+}
 
-/// Given up, with UINT64_MAX, as soon as its windows lose against `other`'s; and with differences already where these make a
-/// highest plane that is far from smooth a quarter dearer.
+/// Of so many windows; given up, with UINT64_MAX, where it can no more win against `other`.
 PlanBits bits_with(PlaneEncoder &encoder, const unsigned char *in, uint64_t count,
-                   const PlanesPlan &plan, const PlanBits *other) noexcept {
+                   const PlanesPlan &plan, uint32_t windows, const PlanBits *other) noexcept {
   const PlaneLayout layout = plan.layout();
   unsigned char bitmap[bitmap_bytes(plan_windows * plan_window)];
   ByteCounts bitmaps{};
   PlanBits bits;
-  uint32_t windows = 0;
+  uint32_t done = 0;
   for_windows(count, plan_windows, plan_window, [&](uint64_t first, uint64_t elements) {
-    if (bits.all == UINT64_MAX) return;
+    if (done == windows || bits.all == UINT64_MAX) return;
     const unsigned char *from = in + first * layout.width;
     uint64_t kept = elements;
     if (plan.zeros) {
@@ -65,19 +67,14 @@ PlanBits bits_with(PlaneEncoder &encoder, const unsigned char *in, uint64_t coun
       from = encoder.kept();
     }
     split(from, kept, layout, encoder.planes());
-    for (uint32_t k = layout.width; k-- > 0 && bits.all != UINT64_MAX;) {
+    for (uint32_t k = 0; k < layout.width; ++k) {
       ByteCounts counts{};
       count_bytes(encoder.planes() + k * kept, kept, &counts);
       bits.all += huffman_bits(counts);
-      if (windows > 0 || k + 1U < layout.width) continue;
-      bits.top = bits.all;
-      if (plan.stride == 0 || other == nullptr || other->top < 3 * (elements << 16U) / 2) continue;
-      if (bits.top > other->top + other->top / 4) bits.all = UINT64_MAX;
     }
-    if (bits.all == UINT64_MAX) return;
-    bits.after[windows] = bits.all;
-    if (other != nullptr && loses(bits.all, other->after[windows])) bits.all = UINT64_MAX;
-    ++windows;
+    bits.after[done] = bits.all;
+    if (other != nullptr && !may_win(bits.all, other->after[done])) bits.all = UINT64_MAX;
+    ++done;
   });
   if (bits.all != UINT64_MAX) bits.all += huffman_bits(bitmaps);
   return bits;
@@ -234,22 +231,32 @@ Decoded packed_decode(const Reading &reading, const unsigned char *in, uint64_t 
 
 }  // namespace
 
+/// Differences of what is no field cost more wherever one looks: most are given up after the first window, and then nothing
+/// is worth looking at the others for.
 PlanesPlan dense_plan(PlaneEncoder &encoder, const Detection &found, const unsigned char *in,
                       uint64_t raw) noexcept {
-  PlanesPlan best = plain_plan(found);
-  const uint32_t width = element_bytes(best.form);
-  const uint64_t count = std::min(raw, max_block_bytes) / width;
-  const PlanBits plain = bits_with(encoder, in, count, best, nullptr);
-  uint64_t least = plain.all - plain.all / 32;  // what differences or a bitmap must at least save
-  const auto consider = [&](const PlanesPlan &plan) {
-    const uint64_t bits = bits_with(encoder, in, count, plan, &plain).all;
-    if (bits >= least) return;
+  const PlanesPlan plain = plain_plan(found);
+  const uint64_t count = std::min(raw, max_block_bytes) / element_bytes(plain.form);
+  const auto bits_of = [&](const PlanesPlan &plan, uint32_t windows, const PlanBits *other) {
+    return bits_with(encoder, in, count, plan, windows, other);
+  };
+  PlanesPlan considered[max_stride + 1];
+  uint32_t left = 0;
+  if (found.zeros > 16) considered[left++] = {found.form, found.integers, true, 0};
+  const PlanBits first = bits_of(plain, 1, nullptr);
+  for (uint8_t stride = 1; stride <= max_stride; ++stride) {
+    const PlanesPlan plan{found.form, found.integers, false, stride};
+    if (bits_of(plan, 1, &first).all != UINT64_MAX) considered[left++] = plan;
+  }
+  if (left == 0) return plain;
+  const PlanBits all = bits_of(plain, plan_windows, nullptr);
+  PlanesPlan best = plain;
+  uint64_t least = all.all - all.all / 32;  // what differences or a bitmap must at least save
+  for (const PlanesPlan &plan : std::span(considered, left)) {
+    const uint64_t bits = bits_of(plan, plan_windows, &all).all;
+    if (bits >= least) continue;
     least = bits;
     best = plan;
-  };
-  if (found.zeros > 16) consider({found.form, found.integers, true, 0});
-  for (uint8_t stride = 1; stride <= max_stride; ++stride) {
-    consider({found.form, found.integers, false, stride});
   }
   return best;
 }
