@@ -18,21 +18,21 @@ namespace weir::codec {
 namespace {
 
 /// Of each part's bytes so many are counted, in windows spread over it.
-constexpr uint64_t windows = 4, window = 256;
+constexpr uint64_t look_windows = 4, look_window = 256;
 /// What has to be equal behind two anchors, in bits by what values cost: there are some thousand anchors.
 constexpr uint64_t telling_bits = 20;
 constexpr uint64_t least_context = 3, most_context = 24;
 
-constexpr uint64_t spread = 0x9E3779B97F4A7C15U;
+constexpr uint64_t look_spread = 0x9E3779B97F4A7C15U;
 
 /// A hash of `length` bytes; up to 7 more are read.
 uint64_t hash_of(const unsigned char *at, uint64_t length) noexcept {
   uint64_t hash = 0;
   for (; length >= 8; length -= 8, at += 8) {
-    hash = (hash ^ load_little<uint64_t>(at)) * spread;
+    hash = (hash ^ load_little<uint64_t>(at)) * look_spread;
     hash ^= hash >> 32U;
   }
-  if (length > 0) hash = (hash ^ load_little<uint64_t>(at) << (64 - 8 * length)) * spread;
+  if (length > 0) hash = (hash ^ load_little<uint64_t>(at) << (64 - 8 * length)) * look_spread;
   return hash ^ hash >> 29U;
 }
 
@@ -49,7 +49,10 @@ class Contexts {
     slot = mark;
     ++anchors_;
   }
-  bool come_back() const noexcept { return again_ > 2 && again_ * 50 >= anchors_; }
+  Repeats come_back() const noexcept {
+    if (again_ > 2 && again_ * 50 >= anchors_) return Repeats::many;
+    return again_ > 0 ? Repeats::few : Repeats::none;
+  }
   /// Not one of so many, which may be all that there is to see.
   bool hopeless() const noexcept { return anchors_ >= 128 && again_ == 0; }
 
@@ -75,12 +78,6 @@ unsigned char value_with(const ByteCounts &counts, uint64_t wanted) noexcept {
   return nearest;
 }
 
-Bytes16 filled(unsigned char value) noexcept {
-  Bytes16 bytes;
-  std::memset(&bytes, value, sizeof bytes);
-  return bytes;
-}
-
 }  // namespace
 
 PlaneLook look_at_plane(const unsigned char *in, uint64_t count) noexcept {
@@ -90,10 +87,10 @@ PlaneLook look_at_plane(const unsigned char *in, uint64_t count) noexcept {
   for (uint64_t at = 0; at < count; at += plane_part_bytes) {
     const uint64_t part = std::min(plane_part_bytes, count - at);
     ByteCounts counts{};
-    unsigned char sample[windows * window] =
+    unsigned char sample[look_windows * look_window] =
         {};  // counted at once: short ones take as long as long ones
     uint64_t counted = 0;
-    for_windows(part, windows, window, [&](uint64_t first, uint64_t length) {
+    for_windows(part, look_windows, look_window, [&](uint64_t first, uint64_t length) {
       std::memcpy(sample + counted, in + at + first, length);
       counted += length;
     });
@@ -102,6 +99,7 @@ PlaneLook look_at_plane(const unsigned char *in, uint64_t count) noexcept {
     for (uint32_t value = 0; value < 256; ++value) all[value] += counts[value];
     seen += counted;
   }
+  look.mark = value_with(all, seen / 24);
   look.often = value_with(all, seen / 128);
   all[look.often] = 0;
   look.seldom = value_with(all, seen / 512);
@@ -118,15 +116,15 @@ bool has_runs(const unsigned char *in, uint64_t count) noexcept {
   return runs * 64 > looks;
 }
 
-bool has_repeats(const unsigned char *in, uint64_t count, const PlaneLook &look) noexcept {
+Repeats repeats_of(const unsigned char *in, uint64_t count, const PlaneLook &look) noexcept {
   const uint64_t context =
       std::clamp((count * telling_bits + look.bits) / (look.bits + 1), least_context, most_context);
-  if (count < most_context + 32) return false;
+  if (count < most_context + 32) return Repeats::none;
   Contexts contexts(context);
-  const Bytes16 often = filled(look.often), seldom = filled(look.seldom);
+  const Bytes16 often = filled16(look.often), seldom = filled16(look.seldom);
   const uint64_t end = count - most_context - 32;
   for (uint64_t at = 0; at < end; at += 16) {
-    if (at == end / 32 * 16 && contexts.hopeless()) return false;  // halfway
+    if (at == end / 128 * 80 && contexts.hopeless()) return Repeats::none;  // past the middle
     Bytes16 bytes;
     std::memcpy(&bytes, in + at, sizeof bytes);
     const auto equal = reinterpret_cast<Lanes16<uint64_t>>((bytes == often) | (bytes == seldom));

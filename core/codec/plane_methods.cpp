@@ -281,6 +281,7 @@ uint64_t planes_encode(PlaneEncoder &encoder, const PlanesPlan &plan, Effort eff
   const uint64_t planes = (kept > 0 ? layout.width : 0U) + (with_bitmap ? 1U : 0U);
   Writing writing{encoder, effort, out, room, 0, planes_at(planes)};
   if (room < writing.at) return 0;
+  encoder.begin_block();
   out[0] =
       static_cast<unsigned char>(static_cast<uint8_t>(plan.form) | (plan.zeros ? zeros_flag : 0) |
                                  (plan.integers ? integers_flag : 0));

@@ -24,14 +24,16 @@ Bytes exponents(size_t count, double width = 0.02, uint64_t seed = 1) {
 }
 
 bool repeats(const Bytes &bytes) {
-  return has_repeats(bytes.data(), bytes.size(), look_at_plane(bytes.data(), bytes.size()));
+  const PlaneLook look = look_at_plane(bytes.data(), bytes.size());
+  return repeats_of(bytes.data(), bytes.size(), look) == Repeats::many;
 }
 
-/// One row of 64 in `every` is one that stood half of the plane before.
+/// One row of 64 in `every` is one that stood a quarter of the plane before.
 Bytes with_rows_again(Bytes bytes, size_t every) {
   constexpr size_t row = 64;
-  for (size_t at = bytes.size() / 2; at + row <= bytes.size(); at += every * row)
-    std::copy_n(bytes.begin() + static_cast<ptrdiff_t>(at - bytes.size() / 2), row,
+  const size_t quarter = bytes.size() / 4;
+  for (size_t at = quarter; at + row <= bytes.size(); at += every * row)
+    std::copy_n(bytes.begin() + static_cast<ptrdiff_t>(at - quarter), row,
                 bytes.begin() + static_cast<ptrdiff_t>(at));
   return bytes;
 }
@@ -93,7 +95,7 @@ void looks_at_nothing_outside(void **) {
         look.often = bytes[0];
         for (const uint64_t bits : {uint64_t{0}, uint64_t{length}, uint64_t{8 * length}}) {
           look.bits = bits;
-          (void)has_repeats(guarded.data(), length, look);
+          (void)repeats_of(guarded.data(), length, look);
         }
       }
     }
