@@ -46,8 +46,10 @@ struct Found {
       assert_true(match.distance > 0 && match.distance <= at);
       assert_true(at + match.length <= bytes.size());
       // One byte after the other: a match may reach into itself.
-      for (uint64_t k = 0; k < match.length; ++k)
-        assert_int_equal(bytes[at + k], bytes[at + k - match.distance]);
+      bool equal = true;
+      for (uint64_t k = at; k < at + match.length; ++k)
+        equal = equal && bytes[k] == bytes[k - match.distance];
+      assert_true(equal);
       at += match.length;
       covered += match.length;
     }
@@ -65,7 +67,7 @@ Found find(const Bytes &bytes) {
 }
 
 void rows_are_found(void **) {
-  for (uint64_t seed = 1; seed <= 4; ++seed) {
+  for (uint64_t seed = 1; seed <= 2; ++seed) {
     for (const size_t every : {size_t{1}, size_t{4}, size_t{9}}) {
       const uint64_t rows = plane / row * 3 / 4 / every;
       const uint64_t noise = find(with_rows_again(random_bytes(plane, seed), every)).all.covered;
@@ -80,7 +82,7 @@ void rows_are_found(void **) {
 
 /// Of every length, and where all is one match, or more are than are kept.
 void ends(void **) {
-  for (size_t length = 1; length < 400; ++length) {
+  for (size_t length = 1; length < 400; length += length < 160 ? 1 : 7) {
     find(random_bytes(length));
     find(Bytes(length, 3));
     Bytes pairs = random_bytes(length / 2);
