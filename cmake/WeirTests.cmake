@@ -76,8 +76,8 @@ endfunction()
 # Warnings are the plain build's to judge, in which every file is compiled by itself: precompiled headers bring false ones.
 # Not so the tests that compute, for which the time comes back when they run.
 set(weir_computing_tests test_arena_random test_calibrate_command test_codec test_codec_api test_codec_malformed test_codec_command
-  test_codec_measure test_codec_plan test_compressed_store test_cpu_share test_defrag_planner test_detect test_fx test_fx_doubles test_granule_ledger test_idle test_mask test_narrow test_paths
-  test_plane_methods test_planes test_recompress test_shared_line test_sparse test_storage test_storage_faults)
+  test_codec_measure test_codec_plan test_compressed_store test_cpu_share test_defrag_planner test_detect test_far_matches test_fx test_fx_doubles test_granule_ledger test_idle test_mask test_narrow test_paths
+  test_plane_look test_plane_methods test_planes test_recompress test_shared_line test_sparse test_storage test_storage_faults)
 if(weir_hasty)
   set(weir_common_headers <algorithm> <array> <atomic> <condition_variable> <filesystem> <fstream> <functional> <map> <memory>
     <mutex> <random> <string> <thread> <vector>)
@@ -130,7 +130,7 @@ include(WeirDrivers)
 set(weir_single_threaded
   test_codec_plan test_compressed_store
   test_address_map test_arena test_arena_at test_arena_c test_arena_classes test_arena_random test_arena_search test_checksum test_cpu_share test_defrag_planner test_detect
-  test_fx test_fx_doubles test_granule_ledger test_host_options test_link_cache test_mask test_memory_limit test_narrow test_pace test_packed test_plane_methods test_planes
+  test_far_matches test_fx test_fx_doubles test_granule_ledger test_host_options test_link_cache test_mask test_memory_limit test_narrow test_pace test_packed test_plane_look test_plane_methods test_planes
   test_policy test_policy_crowds test_shared_line test_sparse test_topology test_topology_files test_topology_text fuzz_codec fuzz_policy
   test_cast test_given_up test_memory_profile test_residency_plan test_plan_upkeep test_program_log test_alignment test_program_walk
   test_learned_forecast test_learned_sizes test_learned_faults test_saved_program test_policy_blob)

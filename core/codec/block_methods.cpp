@@ -154,6 +154,19 @@ uint64_t encode_zstd(const BlockTask &block) noexcept {
   return ZSTD_isError(length) != 0 ? 0 : length;
 }
 
+/// As LZ4, by a part; on floats zstd is far behind, and takes longer than all others together.
+uint64_t weigh_zstd(const BlockTask &block, uint64_t best) noexcept {
+  const uint64_t raw = block.bytes, part = std::min(raw, probe_bytes);
+  BlockTask middle = block;
+  middle.in += (raw - part) / 2;
+  middle.bytes = part;
+  middle.room = part - 1;
+  const uint64_t length = encode_zstd(middle);
+  const uint64_t about = length > 0 ? raw * length / part : raw;
+  const bool hopeless = best < raw - raw / 16 && about > best + best / 16;
+  return hopeless && !repeats(block.in, raw) ? 0 : encode_zstd(block);
+}
+
 Decoded decode_zstd(const BlockTask &block) noexcept {
   const ContextPool<ZSTD_DCtx>::Loan loan(block.contexts.zstd_decoders);
   if (loan.get() == nullptr) return Decoded::no_memory;
@@ -207,12 +220,7 @@ uint64_t encode_planned(const BlockTask &block, Effort effort, Plan &&plan) noex
 /// Planned by a look at it: whether zeros are taken out, or differences taken. Whatever is smallest.
 uint64_t encode_planes(const BlockTask &block) noexcept {
   return encode_planned(block, Effort::dense, [&block](PlaneEncoder &encoder) {
-    Detection found = detect(block.in, block.bytes);
-    if (block.form != Form::bytes) {
-      found.integers = found.integers && found.form == block.form;
-      found.form = block.form;
-    }
-    return dense_plan(encoder, found, block.in, block.bytes);
+    return dense_plan(encoder, detect_in(block.form, block.in, block.bytes), block.in, block.bytes);
   });
 }
 
@@ -249,7 +257,7 @@ constexpr std::array<BlockMethod::Way, method_count + 1> all_ways = {{
     {MethodId::same, "same", encode_same, decode_same},
     {MethodId::raw, "raw", encode_raw, decode_raw},
     {MethodId::lz4, "lz4", encode_lz4, decode_lz4, weigh_lz4},
-    {MethodId::zstd, "zstd", encode_zstd, decode_zstd},
+    {MethodId::zstd, "zstd", encode_zstd, decode_zstd, weigh_zstd},
     {MethodId::fx, "fx", encode_floats<fx_encode>, decode_summed_by<fx_decode_summed>,
      weigh_floats<fx_estimate>},
     {MethodId::sparse, "sparse", encode_floats<sparse_encode>,
@@ -261,12 +269,13 @@ constexpr std::array<BlockMethod::Way, method_count + 1> all_ways = {{
     {MethodId::planes, "planes", encode_planes_plainly, decode_planes, weigh_planes_plainly},
 }};
 
-/// The cheapest first. Where time counts that is what a look tells all of; then LZ4 need not always be tried.
+/// The cheapest first. Where time counts that is what a look tells all of; then LZ4 need not always be tried. Where bytes count
+/// what searches comes last, for it is not tried in full where others are far ahead.
 constexpr MethodId quick_candidates[] = {MethodId::fx,     MethodId::sparse, MethodId::mask,
                                          MethodId::narrow, MethodId::planes, MethodId::lz4};
 constexpr MethodId dense_candidates[BlockMethods::most_tried] = {
-    MethodId::lz4,  MethodId::fx,   MethodId::sparse, MethodId::narrow,
-    MethodId::mask, MethodId::zstd, MethodId::planes};
+    MethodId::fx,     MethodId::sparse, MethodId::mask, MethodId::narrow,
+    MethodId::planes, MethodId::lz4,    MethodId::zstd};
 
 }  // namespace
 

@@ -244,9 +244,10 @@ struct Codec::Trial {
       Entrant &entrant = entrants[i];
       BlockMethod *other = page.stand_in(entrant.method, in, length);
       BlockMethod *by = other != nullptr ? other : entrant.method;
-      const uint64_t bytes = page.effort == Effort::dense
-                                 ? by->encode(in, length, entrant.form, scratch, paying(length))
-                                 : by->weigh(in, length, entrant.form, best, scratch);
+      const bool searches = by->id() == MethodId::lz4 || by->id() == MethodId::zstd;
+      const bool in_full = page.effort == Effort::dense && !searches;  // those look first
+      const uint64_t bytes = in_full ? by->encode(in, length, entrant.form, scratch, paying(length))
+                                     : by->weigh(in, length, entrant.form, best, scratch);
       if (bytes != 0) best = std::min(best, bytes);
       const bool pays = bytes != 0 && bytes <= paying(length);
       entrant.coded.fetch_add(pays ? bytes : length, std::memory_order_relaxed);

@@ -94,6 +94,11 @@ struct Width {
 /// Fewer elements than this look alike by chance.
 constexpr uint64_t least_elements = 2048;
 
+/// Pixels and records of bytes lose much by a rotation, floats and integers next to nothing.
+bool rotation_loses(uint64_t as_it_is, uint64_t rotated) noexcept {
+  return as_it_is + as_it_is / 25 < rotated;
+}
+
 /// The narrowest whose planes cost no more than 1/32 above the least.
 Width best_width(const Places &places, uint64_t total) noexcept {
   Planes plain(places.plain, nullptr), turned(places.turned, places.lowest);
@@ -106,8 +111,7 @@ Width best_width(const Places &places, uint64_t total) noexcept {
       const uint64_t bits = std::min(as_it_is, rotated);
       least = std::min(least, bits);
       if (bits <= least + least / 32) {
-        // Pixels and records of bytes lose much by a rotation, floats and integers next to nothing.
-        best = {width, as_it_is + as_it_is / 25 < rotated, plain.counts[width - 1],
+        best = {width, rotation_loses(as_it_is, rotated), plain.counts[width - 1],
                 turned.counts[width - 1]};
       }
     }
@@ -150,7 +154,49 @@ Form form_of(const Width &width) noexcept {
   return !width.integers && is_half(width.top_turned) ? Form::f16 : Form::bf16;
 }
 
+/// Elements of one width, counted byte by byte.
+template <class Element>
+struct OneWidth {
+  ByteCounts plain[sizeof(Element)] = {}, turned[sizeof(Element)] = {};
+  uint64_t elements = 0, zeros = 0;
+
+  void count(const unsigned char *bytes, uint64_t length) noexcept {
+    for (uint64_t i = 0; i + sizeof(Element) <= length; i += sizeof(Element)) {
+      const auto value = load_element<Element>(bytes + i);
+      const auto rotated = std::rotl(value, 1);
+      for (uint32_t k = 0; k < sizeof value; ++k) {
+        ++plain[k][value >> (8 * k) & 0xFFU];
+        ++turned[k][rotated >> (8 * k) & 0xFFU];
+      }
+      zeros += value == 0 ? 1 : 0;
+      ++elements;
+    }
+  }
+  Detection found(Form form) const noexcept {
+    uint64_t as_it_is = 0, rotated = 0;
+    for (const ByteCounts &counts : plain) as_it_is += entropy_bits(counts);
+    for (const ByteCounts &counts : turned) rotated += entropy_bits(counts);
+    const bool integers = rotation_loses(as_it_is, rotated) ||
+                          top_is_extension(plain[sizeof(Element) - 1], elements, zeros);
+    return {form, integers, static_cast<uint16_t>(zeros * 256 / elements)};
+  }
+};
+
 }  // namespace
+
+Detection detect_in(Form form, const unsigned char *bytes, uint64_t count) noexcept {
+  const uint32_t width = element_bytes(form);
+  if (width == 1) return detect(bytes, count);
+  if (count < word * windows) return {form, false, 0};
+  return with_element(width, [&]<class Element>(Element) {
+    OneWidth<Element> all;
+    constexpr uint64_t enough = std::min(window_bytes, 256 * sizeof(Element));
+    for_windows(count, windows, enough, [&](uint64_t first, uint64_t length) {
+      all.count(bytes + first / word * word, length);
+    });
+    return all.found(form);
+  });
+}
 
 Detection detect(const unsigned char *bytes, uint64_t count) noexcept {
   uint64_t total = 0;

@@ -4,8 +4,6 @@
 
 #include "core/codec/entropy.hpp"
 
-#include "core/codec/elements.hpp"
-
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -86,16 +84,6 @@ uint64_t entropy_bits(const ByteCounts &counts) noexcept {
   if (values < 2) return 0;
   const uint64_t bits = total * log2_fixed(static_cast<uint32_t>(total));
   return (bits > logs ? bits - logs : 0) + (values - 1) * correction;
-}
-
-uint64_t entropy_bits(const unsigned char *bytes, uint64_t count, uint64_t windows,
-                      uint64_t window) noexcept {
-  ByteCounts counts{};
-  const uint64_t seen =
-      for_windows(count, windows, window, [bytes, &counts](uint64_t first, uint64_t length) {
-        count_bytes(bytes + first, length, &counts);
-      });
-  return seen == 0 ? 0 : (entropy_bits(counts) >> 16U) * count / seen;
 }
 
 uint64_t huffman_bits(const ByteCounts &counts) noexcept {

@@ -21,10 +21,6 @@ uint32_t log2_fixed(uint32_t value) noexcept;
 /// Bits for all that was counted, in 1/65536, with Miller and Madow's correction for what a small sample has not seen.
 uint64_t entropy_bits(const ByteCounts &counts) noexcept;
 
-/// Whole bits for so many bytes, by as many windows of them as are given, spread over all.
-uint64_t entropy_bits(const unsigned char *bytes, uint64_t count, uint64_t windows,
-                      uint64_t window) noexcept;
-
 /// The same for Huffman codes, which have no less than a bit for each byte, however rare the others are.
 uint64_t huffman_bits(const ByteCounts &counts) noexcept;
 

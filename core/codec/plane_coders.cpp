@@ -6,12 +6,14 @@
 
 #include "core/codec/plane_coders.hpp"
 
-#include "core/codec/entropy.hpp"
+#include "core/codec/far_matches.hpp"
+#include "core/codec/plane_look.hpp"
 #include "core/codec/zstd_memory.hpp"
 
 #include <lz4.h>
 
 #include <algorithm>
+#include <bit>
 #include <cassert>
 #include <cstring>
 #include <new>
@@ -25,26 +27,16 @@ constexpr uint64_t price_of_zstd = 128;  ///< instead of Huffman codes, which ar
 /// Of anything instead of LZ4, which is read as fast as memory.
 constexpr uint64_t price_of_slowness = 64;
 
-constexpr int huffman_part_log = 15;  ///< log2 of the bytes that have one table
+constexpr int huffman_part_log = std::bit_width(plane_part_bytes) - 1;
 constexpr int dense_level = 3;
 
-/// Of which matches are looked for, to tell whether to look for them in all.
-constexpr uint64_t probe_bytes = uint64_t{16} << 10U;
-/// Of each part's bytes the entropy is taken of so many, in windows spread over it.
-constexpr uint64_t sampled = 1024, window = 256;
+/// Planes so short are cheaper tried than looked at.
+constexpr uint64_t short_plane = uint64_t{16} << 10U;
+/// In so many parts, spread over a plane, matches are looked for, to tell whether to look for them in all.
+constexpr uint64_t probes = 4, probe_bytes = 4096;
 
 bool set(ZSTD_CCtx *context, ZSTD_cParameter parameter, int value) noexcept {
   return ZSTD_isError(ZSTD_CCtx_setParameter(context, parameter, value)) == 0;
-}
-
-/// By a sample of each part. Most planes are mantissas, and it does not.
-bool entropy_of_all_pays(const unsigned char *in, uint64_t count, Effort effort) noexcept {
-  constexpr uint64_t part = uint64_t{1} << huffman_part_log;
-  uint64_t bits = 0;
-  for (uint64_t at = 0; at < count; at += part) {
-    bits += entropy_bits(in + at, std::min(part, count - at), sampled / window, window);
-  }
-  return entropy_pays(bits, count, effort);
 }
 
 }  // namespace
@@ -67,6 +59,20 @@ Decoded zstd_decode(ZSTD_DCtx *context, const unsigned char *in, uint64_t bytes,
 
 // ---- encoder ----
 
+/// Matches on their way to libzstd, and to the block's next plane.
+struct PlaneEncoder::Far {
+  uint64_t length = 0;  ///< of the plane whose they are
+  FarMatches all;
+  FarMatch found[most_far_matches];
+  ZSTD_Sequence sequences[most_far_matches];
+
+  ~Far() { explicit_bzero(this, sizeof *this); }
+};
+
+PlaneEncoder::PlaneEncoder() = default;
+
+void PlaneEncoder::begin_block() noexcept { far_room_->all = {}; }
+
 PlaneEncoder *PlaneEncoder::create() noexcept {
   std::unique_ptr<PlaneEncoder> encoder(new (std::nothrow) PlaneEncoder);
   if (encoder == nullptr) return nullptr;
@@ -75,8 +81,11 @@ PlaneEncoder *PlaneEncoder::create() noexcept {
       new (std::nothrow) unsigned char[static_cast<size_t>(LZ4_sizeofState())]);
   encoder->huffman_ = make_encoder();
   encoder->dense_ = make_encoder();
+  encoder->far_ = make_encoder();
+  encoder->far_room_.reset(new (std::nothrow) Far);
   if (encoder->scratch_ == nullptr || encoder->lz4_state_ == nullptr ||
-      encoder->huffman_ == nullptr || encoder->dense_ == nullptr) {
+      encoder->huffman_ == nullptr || encoder->dense_ == nullptr || encoder->far_ == nullptr ||
+      encoder->far_room_ == nullptr) {
     return nullptr;
   }
   // Steps so wide that no match is looked for, and so no table to clear; literals are coded all the same.
@@ -87,13 +96,20 @@ PlaneEncoder *PlaneEncoder::create() noexcept {
                        set(encoder->huffman_, ZSTD_c_contentSizeFlag, 0);
   const bool dense = set(encoder->dense_, ZSTD_c_compressionLevel, dense_level) &&
                      set(encoder->dense_, ZSTD_c_contentSizeFlag, 0);
-  return huffman && dense ? encoder.release() : nullptr;
+  // A block that is a plane, whose matches come from outside.
+  const bool far = set(encoder->far_, ZSTD_c_compressionLevel, 1) &&
+                   set(encoder->far_, ZSTD_c_literalCompressionMode, ZSTD_ps_enable) &&
+                   set(encoder->far_, ZSTD_c_windowLog, std::bit_width(max_block_bytes) - 1) &&
+                   set(encoder->far_, ZSTD_c_hashLog, ZSTD_HASHLOG_MIN) &&
+                   set(encoder->far_, ZSTD_c_contentSizeFlag, 0);
+  return huffman && dense && far ? encoder.release() : nullptr;
 }
 
 PlaneEncoder::~PlaneEncoder() {
   if (scratch_ != nullptr) explicit_bzero(scratch_.get(), 3 * max_block_bytes);
   ZSTD_freeCCtx(huffman_);
   ZSTD_freeCCtx(dense_);
+  ZSTD_freeCCtx(far_);
 }
 
 uint64_t PlaneEncoder::zstd(ZSTD_CCtx *context, const unsigned char *in, uint64_t count,
@@ -129,19 +145,76 @@ struct PlaneEncoder::Best {
   }
 };
 
-/// Whether there is more in matches than in the values alone. A part from the middle tells, or LZ4 where values tell
-/// nothing: it passes over what has no matches, and finds those that are too far apart for a part to have both.
-bool PlaneEncoder::matches_pay(const unsigned char *in, uint64_t count, bool values_pay) noexcept {
-  if (count <= 2 * probe_bytes) return true;
-  if (!values_pay) return lz4(in, count, trial(), count - count / price_of_coding) > 0;
-  const unsigned char *part = in + (count - probe_bytes) / 2;
-  const uint64_t room = probe_bytes - probe_bytes / price_of_coding;
-  const uint64_t matched = zstd(dense_, part, probe_bytes, trial(), room);
-  if (matched == 0) return false;
-  const uint64_t coded = zstd(huffman_, part, probe_bytes, trial(), room);
-  // More comes to light in all of it than in a part; but to look for it takes as long as all the rest, and where a part has
-  // less than the codes alone there is hardly ever any.
-  return coded == 0 || matched < coded + coded / 128;
+/// What is in matches, beside what is in the values. LZ4 tells where these cost much: it passes over what has no matches. Where they
+/// cost little, LZ4 would find many by chance that are dearer than the values; there a look at what comes back tells, and of
+/// that some parts. Codes of at least a bit leave too much where there is less than that.
+auto PlaneEncoder::matches(const unsigned char *in, uint64_t count, const PlaneLook &look,
+                           bool values_pay) noexcept -> Matches {
+  if (count <= short_plane || look.bits * 2 < count * 3) return Matches::perhaps;
+  const bool noise = look.is_noise(count);
+  if (!noise && (!values_pay || look.bits > count * 6)) {
+    const uint64_t price = values_pay ? price_of_zstd : price_of_coding;
+    return lz4(in, count, trial(), count - count / price) > 0 ? Matches::perhaps : Matches::none;
+  }
+  const Repeats again = repeats_of(in, count, look);
+  const bool repeats = again == Repeats::many, runs = has_runs(in, count);
+  if (noise && repeats) return Matches::far;
+  if (noise && (runs || again == Repeats::few))
+    return lz4(in, count, trial(), count - count / price_of_coding) > 0 ? Matches::perhaps
+                                                                        : Matches::none;
+  if (!repeats && !runs) return Matches::none;
+  if (count <= 2 * probes * probe_bytes) return Matches::perhaps;
+  uint64_t matched = 0, coded = 0;
+  for (uint64_t i = 0; i < probes; ++i) {
+    const unsigned char *from = in + (2 * i + 1) * count / (2 * probes) - probe_bytes / 2;
+    const uint64_t by_matches = zstd(dense_, from, probe_bytes, trial(), probe_bytes - 1);
+    const uint64_t by_values = zstd(huffman_, from, probe_bytes, trial(), probe_bytes - 1);
+    matched += by_matches > 0 ? by_matches : probe_bytes;
+    coded += by_values > 0 ? by_values : probe_bytes;
+  }
+  if (matched < coded - coded / 8) return Matches::many;
+  // More comes to light in all of it than in parts.
+  if (matched >= coded + coded / 32) return Matches::none;
+  return repeats && matched > coded - coded / 64 ? Matches::far_perhaps : Matches::perhaps;
+}
+
+/// What may be LZ4's instead, if it is not much longer. Of a quarter it tells whether it can be.
+bool PlaneEncoder::lz4_may_do(const unsigned char *in, uint64_t count, uint64_t room) noexcept {
+  const uint64_t part = count / 4;
+  return count <= short_plane ||
+         lz4(in + (count - part) / 2, part, trial(), room / 4 + room / 16) > 0;
+}
+
+/// Whether the plane before had matches far apart, and this one has most of them too, and no sign of others.
+bool PlaneEncoder::far_as_before(const unsigned char *in, uint64_t count,
+                                 const PlaneLook &look) noexcept {
+  const FarMatches before = far_room_->all;
+  if (before.count == 0 || far_room_->length != count) return false;
+  if (look.bits * 2 < count * 3 || has_runs(in, count)) return false;
+  far_room_->all = keep_far_matches(in, before, far_room_->found);
+  return far_room_->all.covered > before.covered / 4 * 3;
+}
+
+/// Whether in noise, where LZ4 is quick, it comes to less than what was far apart: then more of it comes back in short pieces.
+bool PlaneEncoder::has_short(const unsigned char *in, uint64_t count, const Best &best) noexcept {
+  return lz4(in, count, trial(), best.below(count, price_of_coding)) > 0;
+}
+
+/// Codes what far_room_ has, and the values between them if they pay, before anything else is tried. False: it does not save
+/// a 64th.
+bool PlaneEncoder::try_far(const unsigned char *in, uint64_t count, Best *best) noexcept {
+  static_assert(most_far_bytes <= ZSTD_BLOCKSIZE_MAX);
+  const FarMatches &all = far_room_->all;
+  if (all.covered * 64 < count) return false;
+  for (uint32_t i = 0; i < all.count; ++i) {
+    const FarMatch &match = far_room_->found[i];
+    far_room_->sequences[i] = {match.distance, match.literals, match.length, 0};
+  }
+  const size_t length = ZSTD_compressSequences(far_, best->out, best->below(count, price_of_coding),
+                                               far_room_->sequences, all.count, in, count);
+  if (ZSTD_isError(length) != 0 || length == 0) return false;
+  best->take(PlaneMethod::zstd, best->out, length);
+  return true;
 }
 
 void PlaneEncoder::try_matches(const unsigned char *in, uint64_t count, Best *best) noexcept {
@@ -153,6 +226,7 @@ void PlaneEncoder::try_matches(const unsigned char *in, uint64_t count, Best *be
   if (best->method == PlaneMethod::raw) return;
   const uint64_t room = std::min(
       {best->room, best->bytes + count / price_of_slowness, count - count / price_of_coding});
+  if (!lz4_may_do(in, count, room)) return;
   const uint64_t length = lz4(in, count, trial(), room);
   if (length > 0) best->take(PlaneMethod::lz4, trial(), length);
 }
@@ -166,13 +240,32 @@ bool PlaneEncoder::encode(const unsigned char *in, uint64_t count, Effort effort
     return true;
   }
   Best best{out, room, PlaneMethod::raw, count};
-  if (effort != Effort::plain && entropy_of_all_pays(in, count, effort)) {
-    const uint64_t length = zstd(huffman_, in, count, out, best.below(count, price_of_coding));
-    if (length > 0) best.take(PlaneMethod::huf, out, length);
+  const PlaneLook look = effort != Effort::plain ? look_at_plane(in, count) : PlaneLook{};
+  const bool values_pay = entropy_pays(look.bits, count, effort);
+  const bool as_before = effort == Effort::dense && far_as_before(in, count, look);
+  const Matches found = as_before                 ? Matches::far
+                        : effort == Effort::dense ? matches(in, count, look, values_pay)
+                                                  : Matches::none;
+  const bool search = found == Matches::far || found == Matches::far_perhaps;
+  if (!as_before) {
+    far_room_->all = search ? find_far_matches(in, count, look, far_room_->found) : FarMatches{};
+    far_room_->length = count;
   }
-  if (effort == Effort::dense && matches_pay(in, count, best.method == PlaneMethod::huf)) {
-    try_matches(in, count, &best);
+  const bool far = search && try_far(in, count, &best);
+  if (found == Matches::many) try_matches(in, count, &best);
+  // What is far apart may be what would cost little by its values.
+  const bool doubtful =
+      best.method == PlaneMethod::raw || (far && best.bytes * 8 > look.bits - look.bits / 32);
+  if (values_pay && doubtful) {
+    const bool first = best.method == PlaneMethod::raw;
+    const uint64_t most = first ? best.below(count, price_of_coding) : best.bytes;
+    const uint64_t length = zstd(huffman_, in, count, first ? out : trial(), most);
+    if (length > 0) best.take(PlaneMethod::huf, first ? out : trial(), length);
   }
+  const bool perhaps =
+      found == Matches::perhaps || (found == Matches::far_perhaps && !far) ||
+      (found == Matches::far && look.is_noise(count) && has_short(in, count, best));
+  if (perhaps) try_matches(in, count, &best);
   if (best.method == PlaneMethod::raw) {
     if (room < count) return false;
     std::memcpy(out, in, count);

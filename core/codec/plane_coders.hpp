@@ -39,12 +39,16 @@ Decoded lz4_decode(const unsigned char *in, uint64_t bytes, unsigned char *out,
 Decoded zstd_decode(ZSTD_DCtx_s *context, const unsigned char *in, uint64_t bytes,
                     unsigned char *out, uint64_t count) noexcept;
 
+struct PlaneLook;
+
 class PlaneEncoder {
  public:
   /// nullptr: no memory.
   static PlaneEncoder *create() noexcept;
   ~PlaneEncoder();
 
+  /// Before the first plane of each block: the others may go by what was found in it.
+  void begin_block() noexcept;
   /// plain: one value or nothing. quick: Huffman codes too. dense: whatever is smallest.
   /// Codes a plane of 1 byte or more into at most `room`. False: it does not fit, coded or not.
   bool encode(const unsigned char *in, uint64_t count, Effort effort, unsigned char *out,
@@ -55,13 +59,22 @@ class PlaneEncoder {
   unsigned char *kept() noexcept { return scratch_.get() + max_block_bytes; }
 
  private:
-  PlaneEncoder() = default;
   struct Best;
+  struct Far;
+  PlaneEncoder();
 
   static uint64_t zstd(ZSTD_CCtx_s *context, const unsigned char *in, uint64_t count,
                        unsigned char *out, uint64_t room) noexcept;
   uint64_t lz4(const unsigned char *in, uint64_t count, unsigned char *out, uint64_t room) noexcept;
-  bool matches_pay(const unsigned char *in, uint64_t count, bool values_pay) noexcept;
+  /// many: so much better than the values that these need not be tried. far: those that are long and far apart, and with
+  /// far_perhaps others where there are none of these.
+  enum class Matches : uint8_t { none, perhaps, many, far, far_perhaps };
+  Matches matches(const unsigned char *in, uint64_t count, const PlaneLook &look,
+                  bool values_pay) noexcept;
+  bool far_as_before(const unsigned char *in, uint64_t count, const PlaneLook &look) noexcept;
+  bool has_short(const unsigned char *in, uint64_t count, const Best &best) noexcept;
+  bool try_far(const unsigned char *in, uint64_t count, Best *best) noexcept;
+  bool lz4_may_do(const unsigned char *in, uint64_t count, uint64_t room) noexcept;
   void try_matches(const unsigned char *in, uint64_t count, Best *best) noexcept;
   unsigned char *trial() noexcept { return scratch_.get() + 2 * max_block_bytes; }
 
@@ -69,6 +82,8 @@ class PlaneEncoder {
   std::unique_ptr<unsigned char[]> lz4_state_;
   ZSTD_CCtx_s *huffman_ = nullptr;
   ZSTD_CCtx_s *dense_ = nullptr;
+  ZSTD_CCtx_s *far_ = nullptr;
+  std::unique_ptr<Far> far_room_;
 };
 
 class PlaneDecoder {

@@ -17,6 +17,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cstring>
+#include <span>
 
 namespace weir::codec {
 namespace {
@@ -33,16 +34,31 @@ constexpr uint64_t planes_at(uint64_t planes) noexcept {
 // ---- planning ----
 
 /// Elements in a row, of which differences can be taken, from all over the block.
-constexpr uint64_t plan_windows = 4, plan_window = 1024;
+constexpr uint32_t plan_windows = 4;
+constexpr uint64_t plan_window = 1024;
 
-/// By a sample. Each window has codes of its own, as each part of a plane has; bitmaps are too short for that.
-uint64_t bits_with(PlaneEncoder &encoder, const unsigned char *in, uint64_t count,
-                   const PlanesPlan &plan) noexcept {
+/// Bits by a sample, and after each window how many they were. Each window has codes of its own, as each part of a plane has;
+/// bitmaps are too short for that, and count last.
+struct PlanBits {
+  uint64_t after[plan_windows] = {};
+  uint64_t all = 0;
+};
+
+/// Whether what comes to `bits` may still come to less than what has come to `other`.
+constexpr bool may_win(uint64_t bits, uint64_t other) noexcept {
+  return bits <= other + other / 16;
+}
+
+/// Of so many windows; given up, with UINT64_MAX, where it can no more win against `other`.
+PlanBits bits_with(PlaneEncoder &encoder, const unsigned char *in, uint64_t count,
+                   const PlanesPlan &plan, uint32_t windows, const PlanBits *other) noexcept {
   const PlaneLayout layout = plan.layout();
   unsigned char bitmap[bitmap_bytes(plan_windows * plan_window)];
   ByteCounts bitmaps{};
-  uint64_t bits = 0;
+  PlanBits bits;
+  uint32_t done = 0;
   for_windows(count, plan_windows, plan_window, [&](uint64_t first, uint64_t elements) {
+    if (done == windows || bits.all == UINT64_MAX) return;
     const unsigned char *from = in + first * layout.width;
     uint64_t kept = elements;
     if (plan.zeros) {
@@ -54,10 +70,14 @@ uint64_t bits_with(PlaneEncoder &encoder, const unsigned char *in, uint64_t coun
     for (uint32_t k = 0; k < layout.width; ++k) {
       ByteCounts counts{};
       count_bytes(encoder.planes() + k * kept, kept, &counts);
-      bits += huffman_bits(counts);
+      bits.all += huffman_bits(counts);
     }
+    bits.after[done] = bits.all;
+    if (other != nullptr && !may_win(bits.all, other->after[done])) bits.all = UINT64_MAX;
+    ++done;
   });
-  return bits + huffman_bits(bitmaps);
+  if (bits.all != UINT64_MAX) bits.all += huffman_bits(bitmaps);
+  return bits;
 }
 
 // ---- encoding ----
@@ -211,22 +231,32 @@ Decoded packed_decode(const Reading &reading, const unsigned char *in, uint64_t 
 
 }  // namespace
 
+/// Differences of what is no field cost more wherever one looks: most are given up after the first window, and then nothing
+/// is worth looking at the others for.
 PlanesPlan dense_plan(PlaneEncoder &encoder, const Detection &found, const unsigned char *in,
                       uint64_t raw) noexcept {
-  PlanesPlan best = plain_plan(found);
-  const uint32_t width = element_bytes(best.form);
-  const uint64_t count = std::min(raw, max_block_bytes) / width;
-  uint64_t least = bits_with(encoder, in, count, best);
-  least -= least / 32;  // what differences or a bitmap must at least save
-  const auto consider = [&](const PlanesPlan &plan) {
-    const uint64_t bits = bits_with(encoder, in, count, plan);
-    if (bits >= least) return;
+  const PlanesPlan plain = plain_plan(found);
+  const uint64_t count = std::min(raw, max_block_bytes) / element_bytes(plain.form);
+  const auto bits_of = [&](const PlanesPlan &plan, uint32_t windows, const PlanBits *other) {
+    return bits_with(encoder, in, count, plan, windows, other);
+  };
+  PlanesPlan considered[max_stride + 1];
+  uint32_t left = 0;
+  if (found.zeros > 16) considered[left++] = {found.form, found.integers, true, 0};
+  const PlanBits first = bits_of(plain, 1, nullptr);
+  for (uint8_t stride = 1; stride <= max_stride; ++stride) {
+    const PlanesPlan plan{found.form, found.integers, false, stride};
+    if (bits_of(plan, 1, &first).all != UINT64_MAX) considered[left++] = plan;
+  }
+  if (left == 0) return plain;
+  const PlanBits all = bits_of(plain, plan_windows, nullptr);
+  PlanesPlan best = plain;
+  uint64_t least = all.all - all.all / 32;  // what differences or a bitmap must at least save
+  for (const PlanesPlan &plan : std::span(considered, left)) {
+    const uint64_t bits = bits_of(plan, plan_windows, &all).all;
+    if (bits >= least) continue;
     least = bits;
     best = plan;
-  };
-  if (found.zeros > 16) consider({found.form, found.integers, true, 0});
-  for (uint8_t stride = 1; stride <= max_stride; ++stride) {
-    consider({found.form, found.integers, false, stride});
   }
   return best;
 }
@@ -251,6 +281,7 @@ uint64_t planes_encode(PlaneEncoder &encoder, const PlanesPlan &plan, Effort eff
   const uint64_t planes = (kept > 0 ? layout.width : 0U) + (with_bitmap ? 1U : 0U);
   Writing writing{encoder, effort, out, room, 0, planes_at(planes)};
   if (room < writing.at) return 0;
+  encoder.begin_block();
   out[0] =
       static_cast<unsigned char>(static_cast<uint8_t>(plan.form) | (plan.zeros ? zeros_flag : 0) |
                                  (plan.integers ? integers_flag : 0));

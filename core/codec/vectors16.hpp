@@ -23,6 +23,12 @@ using Lanes16 [[gnu::vector_size(16)]] = Element;
                                  31);
 }
 
+[[gnu::always_inline]] inline Bytes16 filled16(unsigned char value) noexcept {
+  Bytes16 bytes;
+  memset(&bytes, value, sizeof bytes);
+  return bytes;
+}
+
 /// `width` registers of a plane each become as many of elements.
 template <uint32_t width>
 [[gnu::always_inline]] inline void zip(Bytes16 *registers) noexcept {

@@ -131,6 +131,34 @@ void looks_at_nothing_outside(void **) {
   }
 }
 
+/// What the form is known of is found to be the same as where it is not.
+void known_forms(void **) {
+  const auto check = [](const Bytes &bytes) {
+    const Detection found = detect(bytes);
+    const Detection known = detect_in(found.form, bytes.data(), bytes.size());
+    assert_true(known.form == found.form && known.integers == found.integers);
+    assert_in_range(known.zeros + 8, found.zeros, found.zeros + 16);
+  };
+  std::mt19937_64 random(7);
+  for (const Form form : all_forms) {
+    for (const double zeros : {0.0, 0.3, 0.8}) check(normal_numbers(form, block, 0.02, zeros));
+    // Of a form that they are not, nothing is asked but that it is the one.
+    const Bytes bytes = random_bytes(block);
+    assert_true(detect_in(form, bytes.data(), block).form == form);
+    for (size_t length = 0; length < 300; ++length) {
+      Guarded guarded(random_bytes(length));
+      const Detection found = detect_in(form, guarded.data(), length);
+      assert_true(found.form == form || form == Form::bytes);
+    }
+    Guarded guarded(random_bytes(100003));
+    detect_in(form, guarded.data(), 100003);
+  }
+  check(integers<uint64_t>(block, [&](size_t) { return random() % 50000; }));
+  check(integers<uint32_t>(block, [&](size_t) { return random() % 50000; }));
+  check(
+      integers<int32_t>(block, [&](size_t) { return static_cast<int64_t>(random() % 600) - 300; }));
+}
+
 Bytes contents_of(const std::filesystem::path &path) {
   std::ifstream file(path, std::ios::binary);
   return Bytes(std::istreambuf_iterator<char>(file), {});
@@ -176,7 +204,7 @@ int main() {
       cmocka_unit_test(floats),        cmocka_unit_test(widened),
       cmocka_unit_test(whole_numbers), cmocka_unit_test(plain_bytes),
       cmocka_unit_test(shares),        cmocka_unit_test(looks_at_nothing_outside),
-      cmocka_unit_test(recorded),
+      cmocka_unit_test(known_forms),   cmocka_unit_test(recorded),
   };
   return cmocka_run_group_tests(tests, nullptr, nullptr);
 }
