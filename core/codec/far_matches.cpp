@@ -21,6 +21,8 @@ constexpr uint64_t far_spread = 0x9E3779B97F4A7C15U;
 constexpr uint64_t far_context = 16, far_margin = 64;
 /// What a match has to save, in bits by what values cost: about three times what it costs.
 constexpr uint64_t worth_bits = 64;
+/// So many bytes are worth it whatever they cost: two places are never compared for longer in vain.
+constexpr uint64_t most_least = 64;
 
 uint64_t word_at(const unsigned char *at) noexcept { return load_little<uint64_t>(at); }
 
@@ -42,7 +44,7 @@ class FarSearch {
             FarMatch *matches) noexcept
       : in_(in),
         count_(count),
-        least_(std::max<uint64_t>(far_context, worth_bits * count / (look.bits + 1))),
+        least_(std::clamp(worth_bits * count / (look.bits + 1), far_context, most_least)),
         matches_(matches) {}
 
   /// A marked place behind which there are far_margin bytes.
