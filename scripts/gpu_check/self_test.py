@@ -15,6 +15,7 @@ import types
 import unittest
 
 from gpu_check import machine, pack, report, runner, steps, targets, watch
+from gpu_check import tree as trees
 
 HELD = """
 import ctypes, os, signal, struct, sys
@@ -191,6 +192,13 @@ class Reading(unittest.TestCase):
         complaints = list(pack.not_built(Tree()))
         for name in ("bin/weir ", "bin/bench_driver", "bin/test_pool", "libweir_watched_cuda.so", "offload_torch.py"):
             self.assertTrue(any(name in line + " " for line in complaints), name)
+
+    def test_what_a_tree_says_of_its_tests(self):
+        about = trees.describe(pathlib.Path("/nowhere"))
+        for name in ("abi_tests", "vulkan_tests", "vulkan_tests_without_vmm"):
+            self.assertIn("test_lease", about[name], name)
+            self.assertTrue(all((trees.REPOSITORY / "tests/abi" / (each + ".cpp")).is_file() for each in about["vulkan_tests"]), name)
+        self.assertLess(set(about["vulkan_tests_without_vmm"]), set(about["vulkan_tests"]))
 
     def test_implementations_on_the_cpu_are_no_cards(self):
         def told(**vulkan):

@@ -114,7 +114,7 @@ class Catalogue:
                     self.tree.environment(target.testing | mode | extra), limit, device=target.card, read=read_tests)
 
     def abi(self, target):
-        # Of Vulkan, what is known to be about it: scripts/test-vulkan runs these too.
+        # Of Vulkan, what is known to be about it: the inner ring runs these too.
         names = self.tree.about["abi_tests"]
         if target.backend == "vulkan":
             names = self.tree.about["vulkan_tests" if target.vmm else "vulkan_tests_without_vmm"]

@@ -46,17 +46,21 @@ def abi_tests(repository=REPOSITORY):
     return sorted(names - set(others))
 
 
+def named_in(repository, name):
+    """What cmake/WeirDrivers.cmake sets a list to, where it is not empty."""
+    text = (repository / "cmake/WeirDrivers.cmake").read_text(encoding="utf-8")
+    return re.search(rf"set\({name} ([^)]+)\)", text).group(1).split()
+
+
 def vulkan_tests(repository=REPOSITORY):
-    """Of the C ABI's tests, those that scripts/test-vulkan runs."""
-    text = (repository / "scripts/test-vulkan").read_text(encoding="utf-8")
-    names = re.search(r"^programs=\(([^)]*)\)", text, re.MULTILINE).group(1).split()
-    return [name for name in names if name.startswith("test_")]
+    """Of the C ABI's tests, those that the inner ring runs on Vulkan."""
+    names = named_in(repository, "weir_tests_on_vulkan") + named_in(repository, "weir_tests_on_vulkan_sparse")
+    return sorted(name for name in names if name.startswith("test_"))
 
 
 def vulkan_tests_without_vmm(repository=REPOSITORY):
-    """Of those, the ones that cmake/WeirDrivers.cmake runs on a driver without sparse binding."""
-    text = (repository / "cmake/WeirDrivers.cmake").read_text(encoding="utf-8")
-    return re.search(r"set\(weir_tests_on_vulkan ([^)]+)\)", text).group(1).split()
+    """Of those, the ones that it runs on a driver without sparse binding."""
+    return named_in(repository, "weir_tests_on_vulkan")
 
 
 def build_type(build):

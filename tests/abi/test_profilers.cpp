@@ -138,12 +138,15 @@ void an_acquire_that_waits_names_its_buffer_and_why(void **) {
   for (RangeLog *log : logs()) {
     const std::vector<std::string> round = stack_at(*log, "evict ");
     const std::vector<std::string> fill = stack_at(*log, "fill ");
-    if (round.size() != 3 || fill.size() != 2) fail_msg("ranges: %s", all_of(*log).c_str());
+    if (round.size() != 3 || fill.size() < 2) fail_msg("ranges: %s", all_of(*log).c_str());
     assert_string_equal(round[0].c_str(), "acquire \"first\", pool \"pool\"");
     assert_string_equal(round[1].c_str(), "eviction");
     assert_non_null(std::strstr(round[2].c_str(), " pages, device 0, pool \"pool\""));
     assert_string_equal(fill[0].c_str(), "acquire \"first\", pool \"pool\"");
-    assert_string_equal(fill[1].c_str(), "fill 2 pages, device 0, demand, pool \"pool\"");
+    // Where copies take their time, as those of large pages do, a page comes up as soon as there is room for it, within the eviction.
+    if (fill.size() == 2)
+      assert_string_equal(fill[1].c_str(), "fill 2 pages, device 0, demand, pool \"pool\"");
+    assert_non_null(std::strstr(fill.back().c_str(), " pages, device 0, demand, pool \"pool\""));
   }
   // What is there is the hit path's, which tells nothing.
   for (RangeLog *log : logs()) log->clear();
