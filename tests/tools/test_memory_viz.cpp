@@ -229,6 +229,22 @@ void the_table_shows_it(void **) {
       fail_msg("'%s' is not in %s", part, outcome.output.c_str());
 }
 
+/// Names in any script are shown as they are, in columns as wide as their characters are many; what could break a terminal is not.
+void names_in_any_script_are_shown(void **) {
+  const TemporaryFile json(
+      R"({"pool": "Größe", "devices": [], "buffers": [)"
+      R"({"name": "poids réseau", "size": 3}, {"name": "a\u001b[2Jb", "size": 2}, {"name": "重み", "size": 1}]})");
+  const Outcome outcome = run_weir({"snapshot", json.path()});
+  assert_int_equal(outcome.status, 0);
+  const auto row = [](const std::string &name, size_t wide) {
+    return "  " + name + std::string(26 - wide, ' ');
+  };
+  for (const std::string &part : {std::string("pool 'Größe': 3 buffers"), row("poids réseau", 12),
+                                  row("a\\x1b[2Jb", 9), row("重み", 2)})
+    if (!contains(outcome.output, part.c_str()))
+      fail_msg("'%s' is not in %s", part.c_str(), outcome.output.c_str());
+}
+
 void what_is_no_snapshot_is_refused(void **) {
   const auto error = [](const std::string &text) {
     return error_of([&] { (void)parse_pool_snapshot(text, "bad"); });
@@ -281,6 +297,7 @@ int main() {
       cmocka_unit_test(python_reads_it),
       cmocka_unit_test(written_values_come_back),
       cmocka_unit_test(the_table_shows_it),
+      cmocka_unit_test(names_in_any_script_are_shown),
       cmocka_unit_test(what_is_no_snapshot_is_refused),
       cmocka_unit_test(sizes_that_can_not_be_are_left_out),
   };
