@@ -99,9 +99,7 @@ Owned<Learned> PlanExecutor::learner_to_load(size_t place, size_t sharers) {
     learning = learning_terms_of(device, env_.config.learning.memory, sharers);
     terms = plan_terms_of(device);
   }
-  Owned<Learned> fresh = make_owned<Learned>(env_.memory, terms, learning, env_.memory);
-  fresh->cast.ask(priorities_);
-  return fresh;
+  return make_owned<Learned>(env_.memory, terms, learning, env_.memory);
 }
 
 /// Those that are not nullptr take the places of what there is; the buffers that live are told to them.
@@ -118,6 +116,8 @@ Status PlanExecutor::replace_learned(std::span<Owned<Learned>> fresh, size_t sha
     // No plan was made of it: nobody has it in hand.
     std::swap(devices_[place].learned, fresh[place]);
     devices_[place].learned->number = ++learners_;
+    // Not while it loads: the numbers of what was saved are no buffers'.
+    devices_[place].learned->cast.ask(priorities_);
     tell_living(page_, lease_, *page_.devices[place], *devices_[place].learned);
   }
   return {};
