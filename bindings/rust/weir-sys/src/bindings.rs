@@ -3716,7 +3716,7 @@ pub struct weir_buffer_info {
     pub lost_bytes: u64,
     /// unreleased leases on the buffer
     pub leases: u32,
-    /// WEIR_PRIORITY_*, as set last
+    /// WEIR_PRIORITY_*: the buffer's own, as set last, plus its client's; a tenant's: its slab's
     pub priority: i32,
     /// holds not yet undone
     pub held: u32,
@@ -3975,7 +3975,9 @@ capacity of 0. Any thread. Errors: INVALID_HANDLE, INVALID_ARGUMENT.*/
     ) -> weir_result;
 }
 extern "C" {
-    /// Changes the eviction class. A tenant of a slab takes it on when it next moves.
+    /**Changes the eviction class: WEIR_PRIORITY_*, to which its client's is added as at its creation. A tenant of a slab has its slab's class
+until it gets pages of its own, as it does when it is used on another device; it takes this one on then. What a plan has
+decided by the old class stands (docs/policies.md). Any thread. Errors: INVALID_HANDLE, INVALID_ARGUMENT, OUT_OF_HOST_MEMORY.*/
     pub fn weir_buffer_set_priority(
         pool: weir_pool,
         buffer: weir_buffer,
