@@ -66,7 +66,6 @@ void Publisher::start(live::Page &page, uint64_t serial, std::string_view name) 
   env_.sync.wakes.evictor.notify_all();  // it rests for good, and has to give beats from now on
 }
 
-/// The clock is looked at now and then only, where a thread of the pool's looks, too.
 void Publisher::look_at_copy() noexcept {
   CopySamples &copies = env_.sync.tap.copies();
   if (!copies.watches()) return;
@@ -80,6 +79,7 @@ void Publisher::look_at_copy() noexcept {
     env_.sync.tap.moves().add(page::host_bit, Place(uint8_t{0}).bit(), took_ns);
 }
 
+/// The clock is looked at now and then only, where a thread of the pool's looks, too.
 void Publisher::beat() noexcept {
   constexpr uint32_t every = 8;
   look_at_copy();
