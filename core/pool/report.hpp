@@ -15,7 +15,7 @@ namespace weir::pool {
 
 StackedText report(const Inspector &pool, const char *name, const LastError &error);
 
-/// What to do about it; "" for what nothing is known of. Tests do as it says (tests/unit/test_report.cpp).
+/// What to do about it; "" for what nothing is known of. Tests do as it says (tests/unit/test_report.cpp, test_report_leases.cpp).
 std::string advice(const Inspector &pool, const LastError &error);
 
 }  // namespace weir::pool
