@@ -32,17 +32,6 @@ using namespace weir::bench;
   std::exit(2);
 }
 
-/// A number with K, M or G; 0 if it is none.
-uint64_t size_of(const char *text) {
-  char *end = nullptr;
-  const uint64_t number = std::strtoull(text, &end, 10);
-  const std::string_view suffix(end);
-  if (suffix.empty()) return number;
-  if (suffix == "K") return number * kib;
-  if (suffix == "M") return number * mib;
-  return suffix == "G" ? number * 1024 * mib : 0;
-}
-
 Settings parse(int argc, char **argv) {
   Settings settings;
   for (int i = 1; i < argc; i += 2) {

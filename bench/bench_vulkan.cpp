@@ -9,8 +9,8 @@
 //                [--options KEY=VALUE;...] [--json FILE] [--optional 0|1]
 //
 // Without --page: pages of 32 MiB, of 2 MiB, and 16 of 2 MiB side by side in each buffer. A device whose memory is the host's is taken for
-// one that has its own (integrated=0), or no page would leave it. With --optional 1 a machine without Vulkan is told, and the exit code 77. It must never judge a number: it exits 1 only if a call
-// fails, a byte is wrong or a step moved something else than it is about.
+// one that has its own (integrated=0), or no page would leave it. With --optional 1 it says so where there is no Vulkan, and exits with 77.
+// It must never judge a number: it exits 1 only if a call fails, a byte is wrong or a step moved something else than it is about.
 
 #include "bench/vulkan/parts.hpp"
 
@@ -29,17 +29,6 @@ using namespace weir::bench;
                "  [--repetitions 9] [--options KEY=VALUE;...] [--json FILE] [--optional 0|1]\n",
                wrong);
   std::exit(2);
-}
-
-/// A number with K, M or G; 0 if it is none.
-uint64_t size_of(const char *text) {
-  char *end = nullptr;
-  const uint64_t number = std::strtoull(text, &end, 10);
-  const std::string_view suffix(end);
-  if (suffix.empty()) return number;
-  if (suffix == "K") return number * kib;
-  if (suffix == "M") return number * mib;
-  return suffix == "G" ? number * 1024 * mib : 0;
 }
 
 /// `page` is 0 where none is named.

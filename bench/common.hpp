@@ -15,12 +15,24 @@
 #include <cstdlib>
 #include <ctime>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace weir::bench {
 
 constexpr uint64_t kib = uint64_t{1} << 10;
 constexpr uint64_t mib = uint64_t{1} << 20;
+
+/// A number with K, M or G; 0 if it is none.
+inline uint64_t size_of(const char *text) {
+  char *end = nullptr;
+  const uint64_t number = std::strtoull(text, &end, 10);
+  const std::string_view suffix(end);
+  if (suffix.empty()) return number;
+  if (suffix == "K") return number * kib;
+  if (suffix == "M") return number * mib;
+  return suffix == "G" ? number * 1024 * mib : 0;
+}
 
 inline void check(weir_result result, const char *call) {
   if (result == WEIR_SUCCESS) return;
