@@ -44,7 +44,7 @@ struct LeaseItem {
     return kind == LeaseKind::whole_remote || kind == LeaseKind::partial_remote;
   }
 
-  // What threads write to records of their own without a lock that who looks at all leases has (StreamState::each_item).
+  // A thread writes its own records without a lock, while StreamState::each_item reads them: so by atomic stores.
   void be_whole(uint32_t of, uint8_t as) noexcept {
     std::atomic_ref(buffer).store(of, std::memory_order_relaxed);
     std::atomic_ref(mode).store(as, std::memory_order_relaxed);
@@ -53,7 +53,7 @@ struct LeaseItem {
   void be_over() noexcept {
     std::atomic_ref(kind).store(LeaseKind::none, std::memory_order_relaxed);
   }
-  /// As it is now, for who looks. Of a whole buffer `begin` and `end` say nothing.
+  /// A copy for each_item. `begin` and `end` are left out of a lease of a whole buffer.
   LeaseItem seen() noexcept {
     LeaseItem item;
     item.kind = std::atomic_ref(kind).load(std::memory_order_relaxed);

@@ -244,7 +244,7 @@ void ResidencyPlan::shrink(uint64_t operation) {
   }
 }
 
-/// The part whose bytes are worth least: of the lowest priority, and used farthest away for what evicting them costs.
+/// The part to evict: of the lowest priority there is; of those, the one used farthest in the future for what its eviction costs.
 uint32_t ResidencyPlan::choose(uint64_t operation) const noexcept {
   const std::array<double, costs> cost = prices_.of_classes();
   Victims::Entry best;

@@ -62,7 +62,8 @@ inline weir_lease Engine::record_one(const Stream &stream, OwnLeases &own, uint3
                                      uint8_t mode) noexcept {
   Lease *lease = own.free.pop();
   lease->few[0].be_whole(index, mode);
-  lease->count.store(1, std::memory_order_release);  // who looks at all leases finds the item
+  lease->count.store(
+      1, std::memory_order_release);  // Inspector::find_leases reads the item after this
   return StreamState::handle(config_.pool_id, stream.slot, *lease);
 }
 

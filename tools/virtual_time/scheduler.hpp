@@ -50,9 +50,10 @@ class Scheduler {
   bool wait(const void *key, uint64_t deadline);
   /// Those who wait for the key become ready, the first `most` of them.
   void wake(const void *key, size_t most = SIZE_MAX);
-  /// The clock was read. Who does so again and again, and nothing else, waits for something, so the others come first, and time goes by.
+  /// The clock was read. A thread that reads it again and again, and does nothing else, waits for something: the others run first, and time
+  /// goes by.
   void look();
-  /// As look(), but nobody yields who has something to do.
+  /// As look(), but a thread that yields has nothing else to do: it counts for many looks.
   void yield();
   /// A lock was unlocked: the looks so far were part of some work, a measurement for instance.
   void worked() noexcept { running_->looks = 0; }
@@ -75,8 +76,8 @@ class Scheduler {
   void forget(Thread *thread);
   void expire();
 
-  /// Who works looks now and then, which takes no time; who spins goes on looking. One may spin over a lock too, so the looks of a thread
-  /// that never waits are bounded in all.
+  /// A thread that works reads the clock now and then, which takes no time; one that spins goes on reading it. It may spin over a lock, which
+  /// looks like work, so the looks between two waits are bounded, too.
   static constexpr uint32_t free_looks = 100, free_yields = 100, free_spins = 100'000;
   static constexpr uint64_t look_ns = 1000;
 
