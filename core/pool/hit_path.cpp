@@ -62,8 +62,7 @@ inline weir_lease Engine::record_one(const Stream &stream, OwnLeases &own, uint3
                                      uint8_t mode) noexcept {
   Lease *lease = own.free.pop();
   lease->few[0].be_whole(index, mode);
-  lease->count.store(
-      1, std::memory_order_release);  // Inspector::find_leases reads the item after this
+  lease->count.store(1, std::memory_order_release);  // Inspector::find_leases acquires it
   return StreamState::handle(config_.pool_id, stream.slot, *lease);
 }
 
