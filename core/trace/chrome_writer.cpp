@@ -403,6 +403,7 @@ void ChromeWriter::take(const Note &note) {
       break;
     case notes::stretch: {
       const auto &work = as<notes::Work>(note);
+      tracks_.found_worker(note.thread);
       name_track(note.thread, "weir: ", work.what, note.thread);
       slice(work.begin_ns, note.ns, note.thread, work.what) << R"(,"cat":"background"})";
       put();

@@ -46,6 +46,10 @@ class Tracks {
   }
   /// Whether it has not been named yet; it has from now on.
   bool is_new(uint32_t track) { return named_.insert(track).second; }
+  /// One of Weir's own threads turns out to be behind it: it may be named once more, by its work.
+  void found_worker(uint32_t track) {
+    if (workers_.insert(track).second) named_.erase(track);
+  }
 
  private:
   static constexpr uint32_t first_stream = 10'000, most_lanes = 64;
@@ -54,7 +58,7 @@ class Tracks {
     uint64_t end_ns = 0;  ///< ... since then
   };
   std::unordered_map<uint32_t, std::vector<Lane>> lanes_;
-  std::set<uint32_t> named_;
+  std::set<uint32_t> named_, workers_;
 };
 
 }  // namespace weir::trace
