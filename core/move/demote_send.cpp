@@ -48,18 +48,26 @@ void Demoter::send(Move &move, Round *round) {
 }
 
 Status Demoter::send(Outgoing &page, Workers::Urgency urgency, bool own) {
-  const bool both = cold_.storage() != nullptr && cold_.compressed() != nullptr;
-  bool pass = cold_.compressed() == nullptr;
-  if (both) {
-    const Locked lock(env_.sync.lock);
-    pass = cold_.storage_is_quicker();
+  for (const policy::Destination next : cold_places()) {
+    if (next == policy::Destination::storage) {
+      WEIR_TRY(store(page));
+    } else {
+      WEIR_TRY(compress(page, urgency, next == policy::Destination::compressed_must, own));
+    }
+    if (page.into != nullptr) return {};
   }
-  if (!pass) WEIR_TRY(compress(page, urgency, !both, own));
-  if (page.into == nullptr && cold_.storage() != nullptr) WEIR_TRY(store(page));
-  if (page.into == nullptr && both) WEIR_TRY(compress(page, urgency, true, own));
-  if (page.into != nullptr) return {};
   const Locked lock(env_.sync.lock);
   return cold_.fail_full(page.of->owner.client, page.used);
+}
+
+policy::Destinations Demoter::cold_places() {
+  policy::ColdPlaces there{.compressed = cold_.compressed() != nullptr,
+                           .storage = cold_.storage() != nullptr};
+  if (there.compressed && there.storage) {
+    const Locked lock(env_.sync.lock);
+    there.storage_is_quicker = cold_.storage_is_quicker();
+  }
+  return policy::destinations(there);
 }
 
 /// Into COMPRESSED, if it pays (or must) and has room: page.into tells.

@@ -5,14 +5,14 @@
 // lock, compressed and written outside of it. A page's source stays valid and readable until its new copy is complete; if that
 // fails it stays where it is.
 //
-// Which tier: COMPRESSED if the page's bytes compress (what was learnt of its region says whether to try) and there is
-// room or room can be made there; else STORAGE; else COMPRESSED all the same. Where the owner has said so, floats are
-// rounded on their way into COMPRESSED, and the page's checksum is that of the rounded ones.
+// Which tier: the first that takes the page of those that policy/destinations.hpp names; room is made in each before the next is tried. Where
+// the owner has said so, floats are rounded on their way into COMPRESSED, and the page's checksum is that of the rounded ones.
 #pragma once
 
 #include "core/base/scratch.hpp"
 #include "core/page/env.hpp"
 #include "core/page/tier_copies.hpp"
+#include "core/policy/destinations.hpp"
 
 #include <atomic>
 #include <deque>
@@ -150,6 +150,8 @@ class Demoter {
   bool add_more(size_t settled, Round *round) WEIR_NOT_HELD;
   void send_all(Round *round) WEIR_NOT_HELD;
   void send(Move &move, Round *round) WEIR_NOT_HELD;
+  /// In the order in which they are tried.
+  policy::Destinations cold_places() WEIR_NOT_HELD;
   Status compress(Outgoing &page, Workers::Urgency urgency, bool must, bool own) WEIR_NOT_HELD;
   Status store(Outgoing &page) WEIR_NOT_HELD;
   Status store_blobs(Move &move) WEIR_NOT_HELD;

@@ -7,6 +7,7 @@
 #include "core/codec/checksum.hpp"
 #include "core/move/lender.hpp"
 #include "core/move/move_notes.hpp"
+#include "core/policy/destinations.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -53,21 +54,31 @@ bool Evictor::claim_victim(PoolDevice &device, const PageRef &ref, Victim *victi
 }
 
 Status Evictor::place_victim(Releasable &lock, PoolDevice &device, Victim &victim) {
-  Region &region = *victim.region;
-  const bool tiers_below = page_.cold.any();
-  page_.tiers.free_host(region, victim.page);  // one that an acquire which failed has left there
-  if (victim.stays) return place_in_host(lock, device, victim);
-  if (lender_.borrow(lock, victim, device, false)) return {};
-  if ((tiers_below && region.is.cold) || passes_host(device, victim.used))
-    return place_below(victim);
-  if (device.integrated && lender_.borrow(lock, victim, device, true)) return {};
-  const Status slot = place_in_host(lock, device, victim);
-  if (slot) return {};
-  if (slot.code() != WEIR_ERROR_OVER_BUDGET && slot.code() != WEIR_ERROR_OUT_OF_HOST_MEMORY)
-    return slot;
-  if (tiers_below) return place_below(victim);
-  if (lender_.borrow(lock, victim, device, true)) return {};
-  return slot;
+  const Region &region = *victim.region;
+  page_.tiers.free_host(*victim.region,
+                        victim.page);  // one that an acquire which failed has left there
+  const policy::Leaving leaving{.stays = victim.stays,
+                                .cold = region.is.cold,
+                                .any_cold = page_.cold.any(),
+                                .cold_room = page_.cold.has_room(victim.used),
+                                .integrated = device.integrated};
+  Status why;
+  for (const policy::Destination next : policy::destinations(leaving)) {
+    switch (next) {
+      case policy::Destination::peer:
+      case policy::Destination::peer_last:
+        if (lender_.borrow(lock, victim, device, next == policy::Destination::peer_last)) return {};
+        break;
+      case policy::Destination::host:
+        why = place_in_host(lock, device, victim);
+        if (why.code() != WEIR_ERROR_OVER_BUDGET && why.code() != WEIR_ERROR_OUT_OF_HOST_MEMORY)
+          return why;
+        break;
+      default:
+        return place_below(victim);
+    }
+  }
+  return why;
 }
 
 Status Evictor::place_in_host(Releasable &lock, PoolDevice &device, Victim &victim) {
@@ -84,12 +95,6 @@ Status Evictor::place_below(Victim &victim) {
   victim.to.plan = victim.region->codec.quick;
   victim.to.chain = page_.cold.take_chain(victim.used);
   return {};
-}
-
-bool Evictor::passes_host(const PoolDevice &device, uint64_t bytes) const noexcept {
-  if (!device.integrated) return false;
-  return (page_.cold.compressed() != nullptr && page_.cold.compressed()->room() >= bytes) ||
-         (page_.cold.storage() != nullptr && page_.cold.storage()->room() >= bytes);
 }
 
 void Evictor::cache_victim(const PoolDevice &device, Victim &victim) noexcept {

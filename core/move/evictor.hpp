@@ -2,7 +2,7 @@
 //
 // Evictor: pages leave a device. Claimed under the lock (nobody leases them, the hit path is closed), copied and unmapped outside
 // of it, settled under it. A page whose bytes could not be brought to safety stays where it is; one that somebody asked for
-// meanwhile stays too, clean now. Which pages go is for others to say; where their bytes go is said in place_victim().
+// meanwhile stays too, clean now. Which pages go is for others to say, and where their bytes may go.
 #pragma once
 
 #include "core/lease/layer.hpp"
@@ -65,15 +65,11 @@ class Evictor {
   void claim_victims(Releasable &lock, const Drain &drain, const std::pmr::vector<PageRef> &pages,
                      std::pmr::vector<Victim> *victims, Status *why) WEIR_HELD;
   bool claim_victim(PoolDevice &device, const PageRef &ref, Victim *victim) WEIR_HELD;
-  /// The one place that says where a dirty page may go, and in which order: to a neighbour or to HOST, or past HOST: what is not
-  /// expected back soon, and what HOST can't make room for. May drop the lock.
+  /// Finds a dirty page a place: the first that takes it of those that policy/destinations.hpp names. May drop the lock.
   Status place_victim(Releasable &lock, PoolDevice &device, Victim &victim) WEIR_HELD;
   Status place_in_host(Releasable &lock, PoolDevice &device, Victim &victim) WEIR_HELD;
   /// Marks it to pass HOST by.
   Status place_below(Victim &victim) WEIR_HELD;
-  /// Memory of an integrated device is the host's: in HOST a page would take as much of it, and nothing would be won. True: a tier below
-  /// has room for it.
-  bool passes_host(const PoolDevice &device, uint64_t bytes) const noexcept;
   /// A page that could be dropped, were it not for the time it takes to bring it up from below HOST, is copied to HOST if a
   /// slot can be had there for nothing.
   void cache_victim(const PoolDevice &device, Victim &victim) noexcept WEIR_HELD;

@@ -58,6 +58,11 @@ class ColdTiers {
                const Clock &clock, const Log &log);
 
   bool any() const noexcept { return staging_ != nullptr; }
+  /// Whether one of them has so much, as it is.
+  bool has_room(uint64_t bytes) const noexcept {
+    return (compressed_ != nullptr && compressed_->room() >= bytes) ||
+           (storage_ != nullptr && storage_->room() >= bytes);
+  }
   CompressedStore *compressed() const noexcept { return compressed_.get(); }
   StorageStore *storage() const noexcept { return storage_.get(); }
   /// By the bit of its place.
