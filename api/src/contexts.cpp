@@ -77,8 +77,13 @@ void log_lines(const Log &log, const std::string &text) {
       // No context goes meanwhile. Stacks are described, and lines told, without the mutex.
       const Guard hold(list.mutex);
       for (pool::Context *const context : list.all) {
-        context->tracer().end_with_process();
-        if (logs_to_stderr(context->log())) list_left(*context, &left);
+        const std::string ended = context->tracer().end_with_process();
+        if (!logs_to_stderr(context->log())) continue;
+        if (!ended.empty()) {
+          left.push_back({context->log(), {}});
+          left.back().text += ended;
+        }
+        list_left(*context, &left);
       }
     }
     for (const Left &each : left) log_lines(each.log, each.text.whole());

@@ -62,8 +62,8 @@ int look_for(dl_phdr_info *file, size_t /*size*/, void *data) {
     const ElfW(Phdr) &part = file->dlpi_phdr[i];
     if (part.p_type != PT_LOAD) continue;
     // The first one's, rounded down to a page, is where the file begins.
-    const uintptr_t at = file->dlpi_addr + part.p_vaddr;
-    is_it = wanted.begin <= at && at - wanted.begin < (uintptr_t{1} << 16U);
+    const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+    is_it = ((file->dlpi_addr + part.p_vaddr) & ~(page - 1)) == wanted.begin;
     break;
   }
   if (!is_it) return 0;

@@ -5,6 +5,7 @@
 
 #include "core/pool/context.hpp"
 
+#include "core/base/environment.hpp"
 #include "core/base/grow.hpp"
 #include "core/pool/pool.hpp"
 
@@ -58,9 +59,7 @@ Context::Context(const weir_allocator &allocator, const Log &log)
 Status Context::start(const weir_context_desc &desc, weir_backend_query_fn built_in,
                       const char *search_folder) {
   constexpr uint64_t usual_start_ns = uint64_t{60} * 1'000'000'000;
-  const char *stacks = secure_getenv("WEIR_STACKS");
-  if ((desc.flags & WEIR_CONTEXT_STACKS) != 0 ||
-      (stacks != nullptr && std::strcmp(stacks, "1") == 0))
+  if ((desc.flags & WEIR_CONTEXT_STACKS) != 0 || switched_on("WEIR_STACKS", log_))
     watch_.stacks = make_owned<Stacks>(&memory_, &memory_);
   if (const char *folder = secure_getenv("WEIR_OOM_DUMP")) watch_.oom_folder = folder;
   watch_.profilers.start(log_);

@@ -133,7 +133,7 @@ Status find_device(Context &context, const char *wishes, uint32_t *device) {
     if (choice.device == nullptr) continue;
     const bool first = &wish == &list.front();
     context.log()(first ? WEIR_LOG_INFO : WEIR_LOG_WARNING,
-                  "%s\"%.*s\": device %u is taken, %s (%s), %llu MiB of %llu MiB free%s%s", origin,
+                  "%s\"%.*s\": device %u is chosen, %s (%s), %llu MiB of %llu MiB free%s%s", origin,
                   static_cast<int>(all.size()), all.data(), choice.device->id,
                   finder.name_of(*choice.device).c_str(), choice.device->description.name,
                   llu(choice.free >> 20), llu(choice.total >> 20),

@@ -8,6 +8,7 @@
 #include "core/pool/snapshot.hpp"
 #include "core/pool/taped_calls.hpp"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -42,10 +43,13 @@ void Pool::dump() {
     return;
   }
   const std::string text = snapshot(engine_.inspector(), name());
+  const std::string folder = expand_process(context_.oom_folder());
+  // The name of one with the process's number in it is not known before.
+  if (folder != context_.oom_folder()) (void)mkdir(folder.c_str(), 0700);
   std::string path;
-  const int file = create_own_file(expand_process(context_.oom_folder()) + "/weir-oom-" +
-                                       std::to_string(getpid()) + '-' + std::to_string(serial_),
-                                   ".json", true, &path);
+  const int file = create_own_file(
+      folder + "/weir-oom-" + std::to_string(getpid()) + '-' + std::to_string(serial_), ".json",
+      true, &path);
   int error = file >= 0 ? write_all(file, text.data(), text.size(), 0) : errno;
   if (file >= 0 && close(file) != 0 && error == 0) error = errno;
   if (error == 0) {

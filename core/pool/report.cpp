@@ -149,7 +149,9 @@ class Holders {
     for (size_t i = 0; i < found_.size(); ++i) {
       *text += line(found_[i], clients);
       *text += LeaseLines("    ").of(leases[i], found_[i].sight.info.leases);
-      text->add(pool.stack(found_[i].sight.stack));
+      std::vector<void *> stack = pool.stack(found_[i].sight.stack);
+      if (!stack.empty()) *text += "    made by:\n";
+      text->add(std::move(stack));
     }
   }
 

@@ -4,6 +4,7 @@
 
 #include "core/pool/tracer.hpp"
 
+#include "core/base/environment.hpp"
 #include "core/base/own_file.hpp"
 #include "core/base/signals.hpp"
 #include "core/pool/context.hpp"
@@ -19,6 +20,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 
 namespace weir::pool {
 namespace {
@@ -29,6 +31,23 @@ constexpr std::chrono::microseconds short_rest{250}, long_rest{4000};
 constexpr uint64_t sample_every_ns = 10'000'000;
 /// Notes taken before others have a turn.
 constexpr size_t most_at_once = 16384;
+
+/// WEIR_TRACE_BYTES; 0: as usual.
+uint64_t wished_bytes(const Log &log) {
+  const char *const text = secure_getenv("WEIR_TRACE_BYTES");
+  if (text == nullptr || text[0] == '\0') return 0;
+  const std::optional<uint64_t> bytes = read_size(text);
+  if (!bytes.has_value()) {
+    log(WEIR_LOG_WARNING,
+        "WEIR_TRACE_BYTES is%s, and not read: it is a number of bytes, or one with K, M, G or T",
+        QuotedName(text).c_str());
+    return 0;
+  }
+  if (*bytes == 0 || *bytes >= least_bytes) return *bytes;
+  log(WEIR_LOG_WARNING, "WEIR_TRACE_BYTES is%s, less than a trace has at least: %llu are taken",
+      QuotedName(text).c_str(), llu(least_bytes));
+  return least_bytes;
+}
 
 /// Where a number goes into a file's name.
 size_t ending_of(const std::string &path) noexcept {
@@ -102,6 +121,13 @@ Status Tracer::check(const Wish &wish) {
 }
 
 Status Tracer::start(const Wish &wish) {
+  std::string untold;
+  const Status status = start(wish, &untold);
+  log_ends(untold);
+  return status;
+}
+
+Status Tracer::start(const Wish &wish, std::string *untold) {
   const Guard turn(turn_);
   WEIR_TRY(check(wish));
   if (!thread_.joinable()) {
@@ -125,7 +151,7 @@ Status Tracer::start(const Wish &wish) {
       tape_.clear();
       unwritten_ = 0;
     }
-    if (trace.open()) end(trace);
+    if (trace.open()) *untold = end(trace);
     trace = std::move(fresh);
     want();
     // After want(): a thread that has read what is wanted before may not put its stack on the tape.
@@ -156,6 +182,13 @@ bool Tracer::only(uint32_t kind) const noexcept {
 Status Tracer::stop(uint32_t kind) {
   if (std::this_thread::get_id() == thread_id_.load())
     return fail(WEIR_ERROR_BUSY, "not from within a line of the trace's log");
+  std::string untold;
+  const Status status = stop(kind, &untold);
+  log_ends(untold);
+  return status;
+}
+
+Status Tracer::stop(uint32_t kind, std::string *untold) {
   const Guard turn(turn_);
   bool last = false;
   {
@@ -178,7 +211,7 @@ Status Tracer::stop(uint32_t kind) {
   Trace &trace = traces_[kind];
   if (trace.open()) {
     (void)if_memory([this]() WEIR_REQUIRES(mutex_) { sample(); });
-    end(trace);
+    *untold = end(trace);
   }
   const char *const early = trace.writer->ended();
   const std::string why = early != nullptr ? early : "", path = trace.path;
@@ -188,11 +221,18 @@ Status Tracer::stop(uint32_t kind) {
   return fail(WEIR_ERROR_IO, "the trace '%s' is not whole: %s", path.c_str(), why.c_str());
 }
 
-void Tracer::end(Trace &trace) {
+std::string Tracer::end(Trace &trace) {
   const bool written =
       if_memory([&]() WEIR_REQUIRES(mutex_) { trace.writer->finish(tape_.lost() + unwritten_); });
   if (!written) ++unwritten_;
   trace.told = true;
+  const char *const why = trace.writer->ended();
+  return why != nullptr ? "the trace '" + trace.path + "' ends here: " + why + '\n' : std::string();
+}
+
+void Tracer::log_ends(const std::string &lines) const noexcept {
+  if (!lines.empty())
+    context_.log()(WEIR_LOG_WARNING, "%.*s", static_cast<int>(lines.size() - 1), lines.c_str());
 }
 
 void Tracer::finish() noexcept {
@@ -208,22 +248,24 @@ void Tracer::finish() noexcept {
   if (thread_.joinable()) thread_.join();
 }
 
-void Tracer::end_with_process() noexcept {
-  if (std::this_thread::get_id() == thread_id_.load()) return;
+std::string Tracer::end_with_process() noexcept {
+  if (std::this_thread::get_id() == thread_id_.load()) return {};
   exiting_.store(true);
   const Guard hold(mutex_);
-  end_all();
+  return end_all();
 }
 
-void Tracer::end_all() noexcept {
+std::string Tracer::end_all() noexcept {
+  std::string untold;
   try {
     tape_.skip_gaps();
     (void)drain_all();
     for (Trace &trace : traces_)
-      if (trace.open()) end(trace);
+      if (trace.open()) untold += end(trace);
     want();
   } catch (...) {  // the process ends as it would have
   }
+  return untold;
 }
 
 void Tracer::start_wished() noexcept {
@@ -234,10 +276,17 @@ void Tracer::start_wished() noexcept {
     if (path == nullptr || path[0] == '\0') continue;
     (void)if_memory([&] {
       Wish wish{.kind = kind, .path = path, .numbered = true};
-      if (const char *most = secure_getenv("WEIR_TRACE_BYTES"))
-        wish.most_bytes = std::max<uint64_t>(std::strtoull(most, nullptr, 10), least_bytes);
-      if (!start(wish))
+      wish.most_bytes = wished_bytes(context_.log());
+      if (!start(wish)) {
         context_.log()(WEIR_LOG_WARNING, "%s: no trace: %s", variables[kind], last_error().text);
+        return;
+      }
+      std::string file;
+      {
+        const Guard hold(mutex_);
+        file = traces_[kind].path;
+      }
+      context_.log()(WEIR_LOG_INFO, "%s: '%s' is written", variables[kind], file.c_str());
     });
   }
 }
@@ -329,10 +378,7 @@ std::string Tracer::ended_early() {
   std::string text;
   for (Trace &trace : traces_) {
     if (!trace.open()) continue;
-    const char *const why = trace.writer->ended();
-    if (why == nullptr) continue;
-    text += "the trace '" + trace.path + "' ends here: " + why + '\n';
-    end(trace);
+    if (trace.writer->ended() != nullptr) text += end(trace);
   }
   if (!text.empty()) want();
   return text;
@@ -366,8 +412,7 @@ void Tracer::run() {
       }
       ends = stopping_;
     }
-    if (!early.empty())
-      context_.log()(WEIR_LOG_WARNING, "%s", early.substr(0, early.size() - 1).c_str());
+    log_ends(early);
   }
 }
 

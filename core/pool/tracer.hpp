@@ -47,7 +47,7 @@ class Tracer final : trace::Pools {
   void finish() noexcept;
   /// The same as the process ends, when other threads may be anywhere: of those, only what the trace's thread is at is waited for, and no
   /// runtime is asked. What is told later is lost.
-  void end_with_process() noexcept;
+  std::string end_with_process() noexcept;
 
   /// Where a call that is about no pool is recorded; nullptr: nobody records.
   Tape *recording() noexcept { return (tape_.wanted() & notes::recording) != 0 ? &tape_ : nullptr; }
@@ -72,16 +72,19 @@ class Tracer final : trace::Pools {
   Status make_writer(const Wish &wish, Trace *trace);
   bool only(uint32_t kind) const noexcept WEIR_REQUIRES(mutex_);
   size_t drain_all() WEIR_REQUIRES(mutex_);
-  void end_all() noexcept WEIR_REQUIRES(mutex_);
+  std::string end_all() noexcept WEIR_REQUIRES(mutex_);
   bool any() const noexcept WEIR_REQUIRES(mutex_);
   void want() noexcept WEIR_REQUIRES(mutex_);
   void run();
   /// What is on the tape goes to the writers. How many notes that were.
   size_t drain() WEIR_REQUIRES(mutex_);
   void sample() WEIR_REQUIRES(mutex_);
-  void end(Trace &trace) WEIR_REQUIRES(mutex_);
-  /// What the log is to be told of traces that have ended by themselves.
-  std::string ended_early() WEIR_REQUIRES(mutex_);
+  // What the log is to be told, once no lock is held: a line of each trace that is not whole.
+  Status start(const Wish &wish, std::string *untold);
+  Status stop(uint32_t kind, std::string *untold);
+  std::string end(Trace &trace) WEIR_REQUIRES(mutex_);
+  std::string ended_early() WEIR_REQUIRES(mutex_);  ///< by themselves
+  void log_ends(const std::string &lines) const noexcept;
   // Called with turn_ held, also by who walks the pools, where Clang can't follow.
   void attach(Pool &pool) noexcept;
   void detach(Pool &pool) noexcept;

@@ -171,7 +171,9 @@ void ChromeWriter::acquire(const notes::Acquire &note) {
   }
   if (note.waits != 0 || !granted) {
     slice(note.begin_ns, note.ns, track, granted ? "acquire" : "acquire (refused)")
-        << R"(,"cat":"wait","args":{"result":)" << note.result;
+        << R"(,"cat":"wait","args":{"pool":)";
+    line_.quoted(names_[note.pool_id]) << R"(,"of":)";
+    line_.quoted(name) << R"(,"uses":)" << note.uses << R"(,"result":)" << note.result;
     std::array<uint64_t, wait_reasons> ns{};
     std::vector<WaitSpan> spans(note.waits);
     if (note.waits != 0) std::memcpy(spans.data(), behind(note), note.waits * sizeof(WaitSpan));
@@ -242,8 +244,10 @@ void ChromeWriter::evictions(const notes::Evictions &note) {
   const uint32_t track = Tracks::of_thread(note.thread);
   name_track(track, "thread ", std::to_string(note.thread), track);
   slice(note.begin_ns, note.ns, track, "evict from device " + std::to_string(note.device))
-      << R"(,"cat":"evict","args":{"pages":)" << note.pages << R"(,"freed_bytes":)" << note.freed
-      << R"(,"background":)" << (note.background ? 1 : 0) << "}}";
+      << R"(,"cat":"evict","args":{"pool":)";
+  line_.quoted(names_[note.pool_id])
+      << R"(,"pages":)" << note.pages << R"(,"freed_bytes":)" << note.freed << R"(,"background":)"
+      << (note.background ? 1 : 0) << "}}";
   put();
   Round &round = rounds_[{note.pool_id, note.number}];
   round.begin_ns = note.begin_ns;

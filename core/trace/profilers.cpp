@@ -4,6 +4,7 @@
 
 #include "core/trace/profilers.hpp"
 
+#include "core/base/environment.hpp"
 #include "core/trace/nvtx_ranges.hpp"
 
 #include <cstdlib>
@@ -12,14 +13,6 @@
 
 namespace weir::trace {
 namespace {
-
-bool asked_for(const char *variable, const Log &log) {
-  const char *const value = secure_getenv(variable);
-  const std::string_view text = value != nullptr ? value : "";
-  if (text.empty() || text == "0" || text == "1") return text == "1";
-  log(WEIR_LOG_WARNING, "%s is%s, and not read: it is 1 or 0", variable, QuotedName(text).c_str());
-  return false;
-}
 
 /// Why nobody takes them. What the user has given and can't be used is worth a warning; to run without a profiler is not.
 void tell_no_nvtx(const Log &log) {
@@ -38,13 +31,13 @@ void tell_no_nvtx(const Log &log) {
 }  // namespace
 
 void Profilers::start(const Log &log) {
-  if (asked_for("WEIR_NVTX", log)) {
+  if (switched_on("WEIR_NVTX", log)) {
     if (RangeSink *const nvtx = nvtx_ranges(); nvtx != nullptr)
       ranges_.add(nvtx);
     else
       tell_no_nvtx(log);
   }
-  if (asked_for("WEIR_ROCTX", log)) {
+  if (switched_on("WEIR_ROCTX", log)) {
     std::string reason;
     if (roctx_.open(&reason))
       ranges_.add(&roctx_);

@@ -229,6 +229,10 @@ void refusals(void **) {
   refused({"--listen", "0.0.0.0:0"}, "0.0.0.0 can be reached by other machines");
   refused({"--listen", "[::]:0"}, ":: can be reached by other machines");
   refused({"--listen", "nowhere:0"}, "'nowhere:0'");
+  // TEST-NET-1 is nobody's.
+  const TemporaryFile accounts("reader:secret\n");
+  refused({"--listen", "192.0.2.1:0", "--auth-file", accounts.path()},
+          "Cannot assign requested address");
   refused({"--auth-file", "/nowhere/file"}, "/nowhere/file");
   refused({"--once", "--listen", "127.0.0.1:0"}, "--listen");
 }

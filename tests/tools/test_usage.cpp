@@ -49,6 +49,8 @@ void wrong_commands_are_named(void **) {
   refused({"list"}, {"there is no command 'list'. ", list});
   refused({""}, {"there is no command ''. ", list});
   refused({"examples/a.vmt", "replay"}, {"'examples/a.vmt'", list});
+  // Two are as near.
+  refused({"tpo"}, {"'tpo'; did you mean 'topo' or 'top'?", list});
   refused({"doctro"}, {"'doctro'; did you mean 'doctor'?", list});
   refused({"--json"}, {"weir has no option '--json' (see weir --help)"});
   refused({"--verison"}, {"weir has no option '--verison'; did you mean '--version'?"});
@@ -125,9 +127,11 @@ void wrong_backends_are_named(void **) {
 }
 
 void the_nearest(void **) {
-  const auto expect = [](std::string_view word, std::string_view command) {
-    if (nearest(word, all) != command)
-      fail_msg("%s: %s", std::string(word).c_str(), std::string(nearest(word, all)).c_str());
+  const auto expect = [](std::string_view word, std::string_view commands) {
+    std::string near;
+    for (const std::string_view each : nearest(word, all))
+      near.append(near.empty() ? "" : " ").append(each);
+    if (near != commands) fail_msg("%s: %s", std::string(word).c_str(), near.c_str());
   };
   expect("dev", "devices");
   expect("topology", "");
@@ -137,7 +141,7 @@ void the_nearest(void **) {
   expect("fra", "frag");
   expect("inf0", "info");
   expect("TOPO", "");
-  expect("c", "");  // calibrate or codec
+  expect("c", "calibrate codec completion");
   expect("code", "codec");
   expect("", "");
   expect(std::string(100000, 'a'), "");
@@ -153,13 +157,13 @@ void the_nearest(void **) {
   assert_true(nearest("-x", {"--svg", "--xml"}).empty());
 }
 
-/// An option's name may be cut short, and of two as near as each other none is told.
+/// An option's name may be cut short, and of two as near as each other both are told.
 void the_nearest_option(void **) {
   const Choices options = {"--storage", "--storage-size", "--steps", "--seed"};
-  assert_true(nearest("--storag", options).empty());
-  assert_true(nearest("--storage-", options) == "--storage-size");
-  assert_true(nearest("--stpes", options) == "--steps");
-  assert_true(nearest("--speed", options) == "--seed");
+  assert_true(nearest("--storag", options) == Choices({"--storage", "--storage-size"}));
+  assert_true(nearest("--storage-", options) == Choices({"--storage-size"}));
+  assert_true(nearest("--stpes", options) == Choices({"--steps"}));
+  assert_true(nearest("--speed", options) == Choices({"--seed"}));
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The timeline's writer by itself, fed with notes: how threads are named.
+// The timeline's writer by itself, fed with notes: how threads are named, and what a refusal says.
 
 #include "tests/support/cmocka.hpp"
 #include "tests/unit/timeline_file.hpp"
@@ -8,7 +8,11 @@
 #include "core/base/own_file.hpp"
 #include "core/trace/chrome_writer.hpp"
 
+#include <weir/lease.h>
+
 #include <unistd.h>
+
+#include <cstring>
 
 namespace {
 
@@ -79,11 +83,55 @@ void a_thread_is_named_by_its_work_whatever_it_did_first(void **) {
   assert_int_equal(names, 3);
 }
 
+/// Of what nobody got there is no lease: the slice says who asked, and for what.
+void a_refusal_says_what_was_asked_for(void **) {
+  std::string path;
+  OwnFile made(create_own_file("/tmp/weir-chrome-writer", ".json", true, &path));
+  assert_true(made.number() >= 0);
+  NoPools pools;
+  {
+    trace::ChromeWriter writer(std::move(made), uint64_t{1} << 20, 0, pools);
+    auto pool = note<notes::Pool>(notes::pool, 1, 1);
+    pool.pool_id = 7;
+    std::strcpy(pool.name, "rays");
+    writer.take(pool);
+    struct Named {
+      notes::Buffer note;
+      char name[8] = "meshes";
+    } named;
+    named.note = note<notes::Buffer>(notes::buffer, 1, 2);
+    named.note.buffer = 5;
+    named.note.pool_id = 7;
+    named.note.name_bytes = 6;
+    writer.take(named.note);
+    struct Asked {
+      notes::Acquire note;
+      weir_use use = WEIR_USE(nullptr, WEIR_READ);
+    } asked;
+    asked.note = note<notes::Acquire>(notes::acquire, 1, 9000);
+    asked.note.begin_ns = 8000;
+    asked.note.pool_id = 7;
+    asked.note.uses = asked.note.uses_told = 1;
+    asked.note.result = WEIR_ERROR_OVER_BUDGET;
+    asked.use.buffer = reinterpret_cast<weir_buffer>(uintptr_t{5});
+    writer.take(asked.note);
+    writer.finish(0);
+  }
+  const TimelineFile file(path);
+  (void)unlink(path.c_str());
+  const std::vector<Json> refused = file.all("X", "wait");
+  assert_int_equal(refused.size(), 1);
+  assert_string_equal(refused[0]["name"].get<std::string>().c_str(), "acquire (refused)");
+  assert_string_equal(refused[0]["args"]["of"].get<std::string>().c_str(), "meshes");
+  assert_string_equal(refused[0]["args"]["pool"].get<std::string>().c_str(), "rays");
+}
+
 }  // namespace
 
 int main() {
   const CMUnitTest tests[] = {
       cmocka_unit_test(a_thread_is_named_by_its_work_whatever_it_did_first),
+      cmocka_unit_test(a_refusal_says_what_was_asked_for),
   };
   return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

@@ -412,7 +412,19 @@ void the_first_shortage_is_dumped(void **) {
   assert_int_equal(rmdir(with_number.c_str()), 0);
   ok(weir_buffer_destroy(third.pool, wide));
   third.close();
-  // A folder that is not there: the call says what it would have said.
+  // One that is not there is made.
+  World fresh({.device_pages = 1});
+  wide = buffer(fresh, "wide", 2);
+  expect_result(WEIR_ERROR_OVER_BUDGET, fresh.acquire(wide, WEIR_READ, &lease));
+  struct stat made {};
+  assert_int_equal(stat(with_number.c_str(), &made), 0);
+  assert_int_equal(made.st_mode & 0777, 0700);
+  assert_int_equal(files_in(with_number).size(), 1);
+  assert_int_equal(unlink(files_in(with_number)[0].c_str()), 0);
+  assert_int_equal(rmdir(with_number.c_str()), 0);
+  ok(weir_buffer_destroy(fresh.pool, wide));
+  fresh.close();
+  // Another folder that is not there: the call says what it would have said.
   assert_int_equal(setenv("WEIR_OOM_DUMP", (std::string(folder) + "/none").c_str(), 1), 0);
   World another({.device_pages = 1});
   weir_buffer two = buffer(another, "two", 2);

@@ -7,6 +7,8 @@
 
 #include "tests/unit/blocked_streams.hpp"  // Scarce
 
+#include <dlfcn.h>
+#include <link.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -141,6 +143,40 @@ void frames_name_their_file(void **) {
   assert_true(nowhere.line.starts_with("0x"));
 }
 
+struct LoadedFile {
+  uintptr_t code = 0;
+  std::string path, build_id;
+};
+
+/// Small files lie beside each other.
+void each_file_has_its_own_build_id(void **) {
+  for (const char *small : {"libdl.so.2", "librt.so.1", "libutil.so.1", "libpthread.so.0"})
+    (void)dlopen(small, RTLD_NOW | RTLD_LOCAL);
+  std::vector<LoadedFile> files;
+  const auto look = [](dl_phdr_info *file, size_t, void *to) {
+    LoadedFile one;
+    one.path = file->dlpi_name;
+    for (ElfW(Half) i = 0; i < file->dlpi_phnum; ++i) {
+      const ElfW(Phdr) &part = file->dlpi_phdr[i];
+      const uintptr_t at = file->dlpi_addr + part.p_vaddr;
+      if (part.p_type == PT_LOAD && (part.p_flags & PF_X) != 0 && one.code == 0) one.code = at;
+      if (part.p_type == PT_NOTE && one.build_id.empty())
+        one.build_id = build_id_of_notes({reinterpret_cast<const std::byte *>(at), part.p_memsz});
+    }
+    // The kernel's page of code has no file.
+    if (one.code != 0 && (one.path.empty() || one.path[0] == '/'))
+      static_cast<std::vector<LoadedFile> *>(to)->push_back(one);
+    return 0;
+  };
+  (void)dl_iterate_phdr(look, &files);
+  assert_true(files.size() > 4);
+  for (const LoadedFile &each : files) {
+    const FrameSight sight = look_up_frame(reinterpret_cast<void *>(each.code + 1));
+    if (sight.build_id != each.build_id) print_error("of %s\n", each.path.c_str());
+    assert_string_equal(sight.build_id.c_str(), each.build_id.c_str());
+  }
+}
+
 std::span<const std::byte> bytes_of(const std::string &text) {
   return std::as_bytes(std::span(text));
 }
@@ -202,15 +238,11 @@ void threads_meet(void **) {
 
 int main() {
   const CMUnitTest tests[] = {
-      cmocka_unit_test(equal_stacks_have_one_number),
-      cmocka_unit_test(stacks_lead_back),
-      cmocka_unit_test(stacks_begin_at_the_caller),
-      cmocka_unit_test(deep_stacks_are_cut),
-      cmocka_unit_test(what_has_no_room_is_counted),
-      cmocka_unit_test(frames_name_their_file),
-      cmocka_unit_test(notes_have_the_build_id),
-      cmocka_unit_test(a_stack_is_told_once_a_trace),
-      cmocka_unit_test(threads_meet),
+      cmocka_unit_test(equal_stacks_have_one_number),   cmocka_unit_test(stacks_lead_back),
+      cmocka_unit_test(stacks_begin_at_the_caller),     cmocka_unit_test(deep_stacks_are_cut),
+      cmocka_unit_test(what_has_no_room_is_counted),    cmocka_unit_test(frames_name_their_file),
+      cmocka_unit_test(each_file_has_its_own_build_id), cmocka_unit_test(notes_have_the_build_id),
+      cmocka_unit_test(a_stack_is_told_once_a_trace),   cmocka_unit_test(threads_meet),
   };
   return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

@@ -309,6 +309,10 @@ int Program::run(int argc, char **argv) {
     std::fputs(app_.help().c_str(), stderr);
     return weir::tool::usage_status;
   }
+  if (argc == 2 && std::string_view(argv[1]) == "help") {
+    std::fputs(app_.help().c_str(), stdout);
+    return 0;
+  }
   try {
     app_.parse(argc, argv);
   } catch (const CLI::ParseError &error) {

@@ -31,12 +31,6 @@ size_t letters(std::string_view word) {
   return word.size() - std::min(word.find_first_not_of('-'), word.size());
 }
 
-/// "; did you mean 'topo'?", or nothing.
-std::string did_you_mean(std::string_view word, const Choices &choices) {
-  const std::string_view near = nearest(word, choices);
-  return near.empty() ? "" : "; did you mean '" + std::string(near) + "'?";
-}
-
 /// "a, b and c".
 std::string listed(const Choices &words, std::string_view last, std::string_view quote) {
   std::string text;
@@ -47,23 +41,30 @@ std::string listed(const Choices &words, std::string_view last, std::string_view
   return text;
 }
 
+/// "; did you mean 'topo'?", or nothing.
+std::string did_you_mean(std::string_view word, const Choices &choices) {
+  constexpr size_t most = 3;  // more are no help
+  const Choices near = nearest(word, choices);
+  if (near.empty() || near.size() > most) return "";
+  return "; did you mean " + listed(near, "or", "'") + "?";
+}
+
 }  // namespace
 
-std::string_view nearest(std::string_view word, const Choices &choices) {
+Choices nearest(std::string_view word, const Choices &choices) {
   constexpr size_t longest = 32;  // nothing of ours is near to what is longer
   if (letters(word) == 0 || word.size() > longest) return {};
   const size_t allowed = (letters(word) + 2) / 3;
-  std::string_view near;
+  Choices near;
   size_t least = allowed + 1;
-  bool several = false;
   for (const std::string_view choice : choices) {
     const size_t steps = choice.starts_with(word) ? 0 : distance(word, choice);
     if (steps > allowed || steps > least) continue;
-    several = steps == least;
+    if (steps < least) near.clear();
     least = steps;
-    near = choice;
+    near.push_back(choice);
   }
-  return several ? std::string_view{} : near;
+  return near;
 }
 
 std::string no_such_command(std::string_view word, const Choices &commands) {

@@ -24,9 +24,9 @@ class UsageError : public std::runtime_error {
 /// The words that may stand in a place: commands, options, or the values of an option.
 using Choices = std::vector<std::string_view>;
 
-/// The word that was probably meant: the one `word` was begun with, else the one from which it differs by a third of its letters
-/// at most (rounded up; hyphens in front do not count). Empty if there is none, or no single nearest one.
-std::string_view nearest(std::string_view word, const Choices &choices);
+/// The words that were probably meant: those that `word` begins, else those from which it differs least, and by a third of its letters at
+/// most (rounded up; hyphens in front do not count).
+Choices nearest(std::string_view word, const Choices &choices);
 
 /// "there is no command 'tpoo'; did you mean 'topo'? The commands are ... (see weir --help)".
 std::string no_such_command(std::string_view word, const Choices &commands);

@@ -14,8 +14,9 @@ namespace weir::tool::exporter {
 namespace {
 
 [[noreturn]] void refuse_listen(const std::string &text, const std::string &why) {
-  throw ToolError("--listen: '" + text + "' " + why +
-                  "; it takes ADDRESS:PORT, such as 127.0.0.1:9464 or [::1]:9464");
+  throw ToolError(
+      "--listen: '" + text + "' " + why +
+      "; it takes ADDRESS:PORT, such as 127.0.0.1:9464; an IPv6 address stands in brackets");
 }
 
 uint16_t port_of(const std::string &text, const std::string &port) {

@@ -7,6 +7,14 @@
 
 #include "core/metrics/text.hpp"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
 #include <prometheus/collectable.h>
 #include <prometheus/exposer.h>
 #include <prometheus/metric_family.h>
@@ -65,6 +73,33 @@ class FamilySink final : public metrics::Sink {
   std::vector<prometheus::MetricFamily> families_;
 };
 
+/// The server says no more than that it could not: the system is asked.
+std::string why_not(const Listen &listen) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof(sockaddr_in);
+  if (listen.v6) {
+    auto &v6 = reinterpret_cast<sockaddr_in6 &>(address);
+    v6.sin6_family = AF_INET6;
+    v6.sin6_port = htons(listen.port);
+    (void)inet_pton(AF_INET6, listen.address.c_str(), &v6.sin6_addr);
+    size = sizeof v6;
+  } else {
+    auto &v4 = reinterpret_cast<sockaddr_in &>(address);
+    v4.sin_family = AF_INET;
+    v4.sin_port = htons(listen.port);
+    (void)inet_pton(AF_INET, listen.address.c_str(), &v4.sin_addr);
+  }
+  const int file = socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  int error = file < 0 ? errno : 0;
+  if (file >= 0 && bind(file, reinterpret_cast<const sockaddr *>(&address), size) != 0)
+    error = errno;
+  if (file >= 0) (void)close(file);
+  if (error != 0) return strerrordesc_np(error);
+  return listen.v6
+             ? "the HTTP library that this weir was built with has no IPv6; take an IPv4 address"
+             : "the HTTP library refuses it";
+}
+
 class Collectable final : public prometheus::Collectable {
  public:
   explicit Collectable(std::shared_ptr<Collector> of) : of_(std::move(of)) {}
@@ -99,9 +134,8 @@ Server::Server(const Listen &listen, std::optional<AuthFile> auth,
     // Who connects and says nothing is put off after a while: there are four threads.
     parts_->exposer = std::make_unique<prometheus::Exposer>(std::vector<std::string>{
         "listening_ports", listen.text(), "num_threads", "4", "request_timeout_ms", "5000"});
-  } catch (const std::exception &error) {
-    throw ToolError("--listen: can't listen on " + listen.text() +
-                    ": it is in use, or not this machine's (" + error.what() + ")");
+  } catch (const std::exception &) {
+    throw ToolError("--listen: can't listen on " + listen.text() + ": " + why_not(listen));
   }
   if (auth.has_value())
     parts_->exposer->RegisterAuth(
