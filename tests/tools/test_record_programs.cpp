@@ -242,11 +242,11 @@ void expect_close(double most, Record record) {
   assert_true(!found["promoted_bytes"].empty());
 }
 
-/// By chance, and not the same bytes from run to run either: what is least recently used is told by a clock that the pool's own copies
-/// advance (core/base/clock.hpp).
+/// By chance. The same bytes in three of five or more; where some are refused that had moved pages by then, a replay, which leaves them
+/// out, is some tenths of a percent off.
 void two_streams_move_nearly_the_same_bytes(void **) {
   uint32_t seed = 0;
-  expect_close(5, [&](const std::string &path) {
+  expect_close(0.5, [&](const std::string &path) {
     Program program(path, 2, WEIR_POOL_NO_BACKGROUND);
     ++seed;
     // A timeline that comes and goes meanwhile changes nothing of the recording.

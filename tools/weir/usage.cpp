@@ -43,7 +43,7 @@ std::string listed(const Choices &words, std::string_view last, std::string_view
 
 /// "; did you mean 'topo'?", or nothing.
 std::string did_you_mean(std::string_view word, const Choices &choices) {
-  constexpr size_t most = 3;  // more are no help
+  constexpr size_t most = 2;  // more are no help
   const Choices near = nearest(word, choices);
   if (near.empty() || near.size() > most) return "";
   return "; did you mean " + listed(near, "or", "'") + "?";
