@@ -106,7 +106,9 @@ bool Relocator::settle_extent(PoolDevice &device, const Move &move, Stamp done) 
     device.limbo.settle(move.granule, here.pages[0].granule, done);
     others_.pages.set_granule(region, 0, device, move.granule);
     others_.pages.set_ready(region, 0, 0, device, done);
-    device.memory.at(move.granule).set_client(region.owner.client);
+    // What lies behind the bytes that were copied is as it was.
+    const bool all = move.bytes == region.shape.granule_bytes(0);
+    device.memory.at(move.granule).set_client(all ? region.owner.client : physical::client_unknown);
     here.range.address = device.memory.at(move.granule).place;
     env_.events.tell({What::moved, 0, device.place, region.id, 0, move.bytes});
   }

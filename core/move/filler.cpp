@@ -61,8 +61,9 @@ void Filler::mark(Plan &plan) noexcept {
     // As it is now: the hold may have gone when the copy has come. One that comes waits for it.
     const uint32_t only = region.only_latest(page.page);
     page.counts = only == 0 || only == device.bit();
+    physical::Segments::Foreign ends;  // of an extent
     bool foreign =
-        page.absent && device.memory.at(page.memory.granule).client() != region.owner.client;
+        page.absent && device.memory.foreign(page.memory.granule, region.owner.client, &ends);
     const page::Bundle *bundle = device.memory.bundle_of(region, page.page);
     const bool shared = bundle != nullptr;
     page.memory.shared = shared ? bundle->mapping.get() : nullptr;
@@ -73,13 +74,17 @@ void Filler::mark(Plan &plan) noexcept {
       page.zero.granule = true;
       foreign = false;
     }
-    page.zero.rest = foreign && page.used < page.bytes;
+    page.zero.rest = (foreign || ends.back != 0) && page.used < page.bytes;
     Residence *other = carriage_.device_source(region, page.page, plan);
     Freight *freight =
         other != nullptr ? &carriage_.freight_from(plan, region, *other, page.page) : nullptr;
     const bool near = freight != nullptr && freight->near;
     if (copies.latest() == 0 || page.discard) {
       page.zero.content = foreign || (!page.discard && !region.is.slab);
+      if (!page.zero.content) {
+        page.zero.front = ends.front;
+        page.zero.back = ends.back;
+      }
     } else if (!near && tiers.has_host(region, page.page) &&
                (copies.latest() & page::host_bit) != 0) {
       page.source.bit = page::host_bit;
@@ -235,7 +240,9 @@ Status Filler::fill(Plan &plan) {
         WEIR_TRY(verify_source(plan, &page));
         WEIR_TRY(copier.copy(page.address, page.source.address, page.used));
       }
-      if (page.zero.rest && !page.zero.content)
+      WEIR_TRY(copier.zero(page.address, page.zero.front));
+      WEIR_TRY(copier.zero(page.address + page.bytes - page.zero.back, page.zero.back));
+      if (page.zero.rest && !page.zero.content && page.zero.back == 0)
         WEIR_TRY(copier.zero(page.address + page.used, page.bytes - page.used));
     }
     WEIR_TRY(carriage_.finish(plan, copier));

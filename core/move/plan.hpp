@@ -73,6 +73,8 @@ struct PlanPage {
     bool granule = false;  ///< another client's bytes are in it, and others will share it
     bool rest = false;     ///< what lies behind its last byte may be another client's
     bool content = false;  ///< of the page, which has no source
+    uint64_t front = 0,
+             back = 0;  ///< of a page that is to be as it is: what may be another client's
   } zero{};
   /// What its bytes are copied from.
   struct Source {

@@ -122,6 +122,15 @@ class DeviceMemory {
   /// success: there is no room. *joined is set where others have parts of it. Throws std::bad_alloc with nothing changed.
   Status claim(const Region &region, uint32_t page, const void *maker, physical::DoomedList *doomed,
                GranuleId *granule, bool *joined) WEIR_HELD;
+  /// Of a granule that was claimed and not written to yet: whether another client's bytes may be anywhere in it. False: at most
+  /// the *ends are, which only extents have.
+  bool foreign(GranuleId granule, uint32_t client,
+               physical::Segments::Foreign *ends) const noexcept WEIR_HELD {
+    if (vmm()) return granules_.at(granule).client() != client;
+    const auto found = granules_.foreign(granules_.at(granule), client);
+    if (!found.all) *ends = found;
+    return found.all;
+  }
   /// It was claimed, and the page does not come.
   void unclaim(const Region &region, uint32_t page, GranuleId granule) noexcept WEIR_HELD;
   /// The page has come into place: who shares its granule need not wait any longer, but for its memory to be zeroed.

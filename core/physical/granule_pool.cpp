@@ -183,7 +183,8 @@ GranuleId GranulePool::claim_at(uint32_t segment, uint64_t offset, uint64_t byte
 void GranulePool::release(GranuleId id) noexcept {
   Granule &granule = granules_[id];
   if (!vmm()) {
-    segments_->release(granule.node);
+    const uint32_t client = granule.client();
+    segments_->release(granule.node, client == client_unknown ? Segments::several : client);
     give_slot(id);
     return;
   }

@@ -102,7 +102,11 @@ class GranulePool {
   /// Without VMM: what lies where. A piece's extent is the `node` of its granule.
   void survey(std::pmr::vector<Segments::Piece> *pieces) const { segments_->survey(pieces); }
   uint64_t largest_free() const { return vmm() ? 0 : segments_->largest_free(); }
-  /// Back to the free list; it still holds `client`'s bytes.
+  /// Without VMM: what of an extent that was claimed may be another client's bytes, before anything is written there.
+  Segments::Foreign foreign(const Granule &granule, uint32_t client) const noexcept {
+    return segments_->foreign(granule.node, client);
+  }
+  /// Back to the free list; it still holds the bytes of the client that it says.
   void release(GranuleId id) noexcept;
   /// Takes what is idle (granules, empty segments) out until `bytes` are covered.
   uint64_t take_idle(uint64_t bytes, DoomedList *doomed);
@@ -120,6 +124,7 @@ class GranulePool {
   /// The runtime refused `bytes` inside the budget: so much less is to be had.
   void lower_budget(uint64_t bytes) noexcept;
   Granule &at(GranuleId id) noexcept { return granules_[id]; }
+  const Granule &at(GranuleId id) const noexcept { return granules_[id]; }
   /// visit(id, bytes): with VMM, the granules nobody has claimed.
   template <class Visit>
   void for_each_idle(Visit visit) const {

@@ -188,10 +188,14 @@ void Segments::reorder(Segment *segment) noexcept {
     std::swap(*at, *(at + 1));
 }
 
-void Segments::release(uint32_t extent) noexcept {
+void Segments::release(uint32_t extent, uint32_t client) noexcept {
   const Lock lock(mutex_);
   Segment &segment = *slots_[extent].segment;
-  segment.arena.free(slots_[extent].node);
+  const Arena::Node node = slots_[extent].node;
+  const uint64_t begin = segment.arena.offset(node), end = begin + segment.arena.size(node);
+  segment.owners.enter(begin, end, client);
+  segment.owners.settle(begin, end, client);
+  segment.arena.free(node);
   drop_slot(extent);
   reorder(&segment);
   if (!segment.arena.empty()) return;
@@ -200,6 +204,25 @@ void Segments::release(uint32_t extent) noexcept {
   } else if (segment.state == Segment::State::refused) {
     erase(&segment);
   }
+}
+
+Segments::Foreign Segments::foreign(uint32_t extent, uint32_t client) const noexcept {
+  const Lock lock(mutex_);
+  const Segment &segment = *slots_[extent].segment;
+  const Arena::Node node = slots_[extent].node;
+  const uint64_t begin = segment.arena.offset(node), end = begin + segment.arena.size(node);
+  Foreign found;
+  segment.owners.each_foreign(begin, end, client, [&](uint64_t from, uint64_t to) {
+    if (from == begin) {
+      found.front = to - from;
+    } else if (to == end) {
+      found.back = to - from;
+    } else {
+      found.all = true;
+    }
+  });
+  found.all = found.all || found.front + found.back == end - begin;
+  return found;
 }
 
 // ---- memory ----

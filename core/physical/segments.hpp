@@ -10,6 +10,7 @@
 //  - Empty segments that are in the way of a new one (the budget has no room beside them) are given back by whoever
 //    makes it, before. If the claim is undone first they are empty segments again.
 //  - charged() never passes the limit, and what is held from the system never passes charged().
+//  - Each segment knows whose bytes its free memory holds, by blocks; of what the runtime gave, nobody knows.
 //
 // Locked by itself: make() and destroy() run without the pool's lock. It calls nobody with its lock held but the memory
 // resource, so it is the last in any order of locks.
@@ -21,6 +22,7 @@
 #include "core/base/mutex.hpp"
 #include "core/physical/arena.hpp"
 #include "core/physical/held_bytes.hpp"
+#include "core/physical/owners.hpp"
 
 #include <algorithm>
 #include <string>
@@ -41,12 +43,15 @@ struct Segment {
     doomed     ///< empty, and on its way back to the system
   };
 
+  using Blocks = Owners<(uint64_t{64} << 10U)>;
+
   Segment(uint64_t bytes_, std::pmr::memory_resource *memory)
-      : arena(bytes_, quantum, memory), bytes(bytes_) {}
+      : arena(bytes_, quantum, memory), owners(bytes_, Blocks::several, memory), bytes(bytes_) {}
 
   static constexpr uint64_t quantum = 256;
 
   Arena arena;
+  Blocks owners;  ///< of free memory; an extent's bytes are for its holder to know
   uint64_t address = 0;
   uint64_t bytes;
   uint64_t charge = 0;  ///< what it counts against the budget for
@@ -67,6 +72,12 @@ class Segments {
     uint64_t address = 0;  ///< 0: its segment has no memory yet
   };
   static constexpr uint32_t none = UINT32_MAX;
+  static constexpr uint32_t several = Segment::Blocks::several;
+  /// What another client may have left in an extent: all of it, or not more than this at its two ends, where blocks are several's.
+  struct Foreign {
+    uint64_t front = 0, back = 0;
+    bool all = false;
+  };
   /// What lies where, for whoever looks for a better layout.
   struct Piece {
     uint32_t segment = 0;    ///< its number
@@ -86,7 +97,10 @@ class Segments {
   /// Exactly there, if it is free: in the free range before the extent `before` (none: before the segment's end). Throws
   /// std::bad_alloc with nothing changed.
   Extent claim_at(uint32_t segment, uint64_t offset, uint64_t bytes, uint32_t before);
-  void release(uint32_t extent) noexcept;
+  /// All of its bytes are the client's or zero; `several`: it is not known whose they are.
+  void release(uint32_t extent, uint32_t client) noexcept;
+  /// Of an extent that the client has been given, and nobody has written to.
+  Foreign foreign(uint32_t extent, uint32_t client) const noexcept;
   /// Every segment that has memory.
   void survey(std::pmr::vector<Piece> *pieces) const;
   /// The longest range that a claim could get without a new segment.

@@ -8,7 +8,7 @@
 // budget is one, and no slot is refused because of its node.
 //
 // A slot that held another client's bytes shows none of them: what its new client does not write is zeroed, by take_over()
-// (tier/owners.hpp has whose bytes lie where).
+// (physical/owners.hpp has whose bytes lie where).
 //
 // allocate() and free() are bookkeeping under the pool's lock. grow() and shrink() call the system, outside
 // of it, one at a time.
@@ -21,7 +21,7 @@
 #include "core/base/memory.hpp"
 #include "core/base/numa.hpp"
 #include "core/physical/arena.hpp"
-#include "core/tier/owners.hpp"
+#include "core/physical/owners.hpp"
 
 #include <atomic>
 #include <vector>
@@ -95,6 +95,7 @@ class HostStore {
   bool could_hold(uint64_t bytes) const noexcept;
 
   // ---- outside the lock ----
+  using HostOwners = physical::Owners<(uint64_t{256} << 10U)>;
   struct Chunk {
     /// The file's memory is zero at first.
     Chunk(std::pmr::memory_resource *memory, uint64_t bytes_, uint32_t node_, bool in_file_)
@@ -102,7 +103,7 @@ class HostStore {
           node(node_),
           in_file(in_file_),
           arena(bytes_, unit, memory),
-          owners(bytes_, in_file_ ? Owners::nobody : Owners::several, memory) {}
+          owners(bytes_, in_file_ ? HostOwners::nobody : HostOwners::several, memory) {}
     uint64_t bytes;
     uint32_t node;
     size_t share = 0;  ///< of the node, once attached
@@ -110,7 +111,7 @@ class HostStore {
     uint64_t file_offset = 0;
     unsigned char *view = nullptr;
     physical::Arena arena;
-    Owners owners;
+    HostOwners owners;
   };
   /// Makes a chunk; attach() under the lock publishes it. The budget was charged by begin_growth().
   Status make_chunk(uint64_t bytes, uint32_t node, Owned<Chunk> *chunk);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How many calls of the driver things take, counted by the shim: a run of pages side by side is bound by one vkQueueBindSparse, a lease of what is resident makes no call at all, and the end of a lease that only waits for a copy makes no submission. The shim
-// lends the driver sparse binding.
+// How many calls of the driver things take, counted by the shim: a run of pages side by side is bound by one vkQueueBindSparse, a lease of what is resident makes no call at all, and the end of a lease that only waits for a copy makes no submission, and without virtual memory
+// a page that goes makes one. The shim lends the driver sparse binding.
 #include "tests/drivers/vulkan_shim/control.h"
 #include "tests/support/cmocka.hpp"
 
@@ -47,7 +47,7 @@ struct World {
   weir_pool pool = nullptr;
   weir_buffer buffer = nullptr;
 
-  explicit World(const char *more = "") {
+  explicit World(const char *more = "", bool vmm = true) {
     control<void()>("weir_shim_reset")();
     assert_int_equal(control<int(const char *)>("weir_shim_pretend")("sparse=1"), 0);
     const std::string options =
@@ -58,8 +58,8 @@ struct World {
     ok(weir_device_find(context, "vulkan", &device));
     weir_device_info info = WEIR_DEVICE_INFO_INIT;
     ok(weir_device_info_get(context, device, &info));
-    if ((info.capabilities & WEIR_CAP_VMM) == 0)
-      fail_msg("device %u has no virtual memory", device);
+    if (((info.capabilities & WEIR_CAP_VMM) != 0) != vmm)
+      fail_msg("device %u has %s virtual memory", device, vmm ? "no" : "yet");
     ok(weir_stream_create(context, device, 0, &stream));
     weir_pool_device where{};
     where.device = device;
@@ -71,9 +71,14 @@ struct World {
     pooled.page_size = pooled.large_page_size = page;
     pooled.flags = WEIR_POOL_NO_BACKGROUND;
     ok(weir_pool_create(context, &pooled, &pool));
+    buffer = add();
+  }
+  weir_buffer add() {
     weir_buffer_desc wanted = WEIR_BUFFER_DESC_INIT;
     wanted.size = pages * page;
-    ok(weir_buffer_create(pool, &wanted, &buffer));
+    weir_buffer made = nullptr;
+    ok(weir_buffer_create(pool, &wanted, &made));
+    return made;
   }
   void lease(uint32_t mode) {
     weir_use use = WEIR_USE(buffer, mode);
@@ -153,6 +158,39 @@ void a_wait_is_no_submission(void **) {
   world.close();
 }
 
+/// The copy of what goes. What comes is not zeroed where its own client's bytes were: two clients' are.
+void what_goes_is_one_submission(void **) {
+  World world(";vulkan.vmm=0", false);
+  const weir_buffer all[] = {world.buffer, world.add(), world.add()};
+  for (int i = 0; i < 2; ++i) {
+    world.buffer = all[i];
+    world.lease(WEIR_DISCARD_WRITE);
+  }
+  weir_pool_stats before = WEIR_POOL_STATS_INIT, after = WEIR_POOL_STATS_INIT;
+  ok(weir_pool_stats_get(world.pool, &before));
+  for (uint64_t i = 2; i < 8; ++i) {
+    const uint64_t submitted = submits();
+    world.buffer = all[i % 3];
+    world.lease(WEIR_DISCARD_WRITE);
+    assert_int_equal(submits(), submitted + 1);
+    ok(weir_pool_stats_get(world.pool, &after));
+    assert_int_equal(after.demoted_bytes - before.demoted_bytes, (i - 1) * pages * page);
+  }
+  weir_client_desc desc = WEIR_CLIENT_DESC_INIT;
+  weir_client other = nullptr;
+  ok(weir_client_create(world.pool, &desc, &other));
+  weir_buffer_desc wanted = WEIR_BUFFER_DESC_INIT;
+  wanted.size = pages * page;
+  wanted.client = other;
+  ok(weir_buffer_create(world.pool, &wanted, &world.buffer));
+  const uint64_t submitted = submits();
+  world.lease(WEIR_DISCARD_WRITE);
+  assert_int_equal(submits(), submitted + 2);
+  ok(weir_buffer_destroy(world.pool, world.buffer));
+  ok(weir_client_destroy(other));
+  world.close();
+}
+
 }  // namespace
 
 int main() {
@@ -161,6 +199,7 @@ int main() {
       cmocka_unit_test(without_runs_each_is_bound_alone),
       cmocka_unit_test(a_hit_calls_nobody),
       cmocka_unit_test(a_wait_is_no_submission),
+      cmocka_unit_test(what_goes_is_one_submission),
   };
   return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Owners: whose bytes the memory of a chunk holds, of ranges in use and of free ones. One word a block: nobody's (its bytes are
-// zero), one client's (each byte is his or zero), or several clients'. So who is given a range knows what of it must be zeroed
-// before he may see it: what is not his own. A client's own old bytes are left as they are, which is why a pool with one
-// client zeroes nothing.
+// Owners: whose bytes the memory of a chunk or segment holds. One word a block: nobody's (its bytes are zero), one client's
+// (each byte is his or zero), or several clients'. So who is given a range knows what of it must be zeroed before he may see
+// it: what is not his own. A client's own old bytes are left as they are, which is why a pool with one client zeroes nothing.
 //
-// A range is entered when it is handed out, before anything is written there: from then on another client's bytes and its own may
-// lie side by side. It is settled when all of it is its client's, zeroed or written: blocks that lie in it as a whole are his
-// then. A block that ranges of two clients share stays several's until one range covers it. Under the pool's lock.
+// A range is entered before anybody else can be given bytes of it: from then on another client's bytes and its own may lie side
+// by side. HOST does that when a range is handed out, and knows of ranges in use too; segments when it comes back, and know of
+// free ones only. It is settled when all of it is its client's, zeroed or written: blocks that lie in it as a whole are his
+// then. A block that ranges of two clients share stays several's until one range covers it. Guarded by its owner's lock.
 #pragma once
 
 #include <algorithm>
@@ -15,11 +15,11 @@
 #include <memory_resource>
 #include <vector>
 
-namespace weir::tier {
+namespace weir::physical {
 
+template <uint64_t block_bytes>
 class Owners {
  public:
-  static constexpr uint64_t block_bytes = uint64_t{256} << 10U;
   static constexpr uint32_t nobody = UINT32_MAX;
   static constexpr uint32_t several = UINT32_MAX - 1;
 
@@ -55,4 +55,4 @@ class Owners {
   std::pmr::vector<uint32_t> blocks_;
 };
 
-}  // namespace weir::tier
+}  // namespace weir::physical
