@@ -14,8 +14,8 @@ DriverCopies::DriverCopies(const Settings &settings, const Backend &backend)
       mapped_(backend.has(WEIR_CAP_VMM) && engine_.binds()),
       host_(engine_.make_buffer(bytes_, true)),
       device_(engine_.make_buffer(bytes_, false)),
-      down_(record(device_, host_, false)),
-      up_(record(host_, device_, false)),
+      down_(record(device_, host_)),
+      up_(record(host_, device_)),
       least_down_(down_),
       least_up_(up_) {
   work(up_);
@@ -23,10 +23,8 @@ DriverCopies::DriverCopies(const Settings &settings, const Backend &backend)
   if (mapped_) {
     sparse_ = engine_.make_sparse(bytes_);
     bind(true);
-    least_down_ = record(sparse_, host_, false);
-    least_up_ = record(host_, sparse_, false);
-  } else {
-    least_down_ = record(device_, host_, true);
+    least_down_ = record(sparse_, host_);
+    least_up_ = record(host_, sparse_);
   }
 }
 
@@ -36,12 +34,11 @@ DriverCopies::~DriverCopies() {
   engine_.end(sparse_);
 }
 
-VkCommandBuffer DriverCopies::record(const OwnBuffer &from, const OwnBuffer &to, bool fill) {
+VkCommandBuffer DriverCopies::record(const OwnBuffer &from, const OwnBuffer &to) {
   return engine_.record([&](const Engine::Api &api, VkCommandBuffer commands) {
     for (uint64_t at = 0; at < bytes_; at += page_) {
       const VkBufferCopy region = {at, at, page_};
       api.CmdCopyBuffer(commands, from.buffer, to.buffer, 1, &region);
-      if (fill) api.CmdFillBuffer(commands, from.buffer, at, page_, 0);
     }
   });
 }
@@ -56,7 +53,7 @@ void DriverCopies::bind(bool there) {
 }
 
 Speed DriverCopies::least_down() {
-  if (!mapped_) return run(least_down_);
+  if (!mapped_) return run(down_);
   work(least_up_);  // what is copied down was there
   return timed([&] {
     work(least_down_);

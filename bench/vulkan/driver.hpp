@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The yardsticks of moved pages: what the driver itself takes for as many bytes in such pieces. Either the copies alone, in one
-// command buffer that was recorded before, one submission and a wait; or the least that moving pages asks of it besides: memory
-// bound at other addresses where pages are mapped, else the pages that come in the place of those that go, filled with zeros.
+// command buffer that was recorded before, one submission and a wait; or the least that moving pages asks of it where they are
+// mapped: memory bound at other addresses besides. On plain memory it asks for nothing else.
 #pragma once
 
 #include "bench/vulkan/engine.hpp"
@@ -40,7 +40,7 @@ class DriverCopies {
   Speed least_up();
 
  private:
-  VkCommandBuffer record(const OwnBuffer &from, const OwnBuffer &to, bool fill);
+  VkCommandBuffer record(const OwnBuffer &from, const OwnBuffer &to);
   Speed run(VkCommandBuffer commands) {
     return timed([&] { work(commands); });
   }

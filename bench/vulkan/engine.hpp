@@ -62,8 +62,7 @@ class Calls {
   X(BeginCommandBuffer)          \
   X(EndCommandBuffer)            \
   X(CmdPipelineBarrier)          \
-  X(CmdCopyBuffer)               \
-  X(CmdFillBuffer)
+  X(CmdCopyBuffer)
 
 /// A buffer with memory of its own.
 struct OwnBuffer {

@@ -21,8 +21,6 @@ constexpr const char *least_mapped_down =
     "the driver's own: such pages copied down, unbound and bound, a call a buffer";
 constexpr const char *least_mapped_up =
     "the driver's own: such pages unbound, bound and copied into, a call a buffer";
-constexpr const char *least_down =
-    "the driver's own: such pages copied down, and filled with zeros for whoever is next";
 
 /// One kind of step.
 struct Kind {
@@ -56,7 +54,7 @@ class Pages {
       cycle.verify();
     }
     const bool mapped = driver_.mapped();
-    tell(evict, copies_down, mapped ? least_mapped_down : least_down, per_lease);
+    tell(evict, copies_down, mapped ? least_mapped_down : nullptr, per_lease);
     tell(restore, copies_up, mapped ? least_mapped_up : nullptr, per_lease);
   }
 
