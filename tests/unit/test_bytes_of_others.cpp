@@ -25,6 +25,7 @@ struct Case {
   const char *options = "";
   uint64_t compressed = 0, storage = 0;
   const char *codec = nullptr;
+  uint64_t device_pages = 8;
 };
 const Case cases[] = {
     {"device and HOST"},
@@ -49,7 +50,7 @@ struct Clients {
 
   explicit Clients(const Case &about)
       : world({.options = std::string(small_host) + about.options,
-               .device_pages = 8,
+               .device_pages = about.device_pages,
                .host_pages = 24,
                .compressed_pages = about.compressed,
                .storage_pages = about.storage,
@@ -329,12 +330,58 @@ void lower_tiers_get_what_is_written(void **) {
   }
 }
 
+/// Without VMM a client's own old bytes stay, and where another was in the block at the end of an extent, that end alone is zeroed.
+void only_ends_are_zeroed_among_ones_own(void **) {
+  Clients clients({.name = "without VMM", .options = ";host.vmm=0", .device_pages = 64});
+  World &world = clients.world;
+  constexpr uint64_t block = uint64_t{64} << 10U;
+  const auto take = [&](weir_client client, uint64_t bytes, uint8_t byte, uint64_t *address) {
+    weir_buffer buffer = world.buffer(bytes, WEIR_DEVICE_DEFAULT, client);
+    weir_lease lease = nullptr;
+    ok(world.acquire(buffer, WEIR_DISCARD_WRITE, &lease, address));
+    const std::vector<uint8_t> found = world.device_bytes(*address, bytes);
+    if (client == clients.second) expect_nobodys(clients, found.data(), bytes, "an extent");
+    write_device(world.streams[0], *address, std::vector<uint8_t>(bytes, byte).data(), bytes);
+    ok(weir_release(lease, world.streams[0]));
+    return buffer;
+  };
+  // Back to the segment, which the anchor keeps.
+  const auto give = [&](weir_buffer buffer) {
+    ok(weir_buffer_destroy(world.pool, buffer));
+    ok(trim_all(world));
+  };
+  uint64_t start = 0, address = 0;
+  weir_buffer anchor = take(clients.second, block, 1, &start);
+  weir_use hold = WEIR_USE(anchor, WEIR_READ);
+  weir_lease held = nullptr;
+  ok(weir_acquire(world.pool, world.streams[0], &hold, 1, nullptr, &held));
+  start += block;
+  give(take(clients.second, 12 * block, 1, &address));
+  assert_int_equal(address, start);
+  give(take(clients.first, 2 * block, mark, &address));
+  assert_int_equal(address, start);
+  weir_buffer before = take(clients.second, block + block / 2, 1, &address);
+  assert_int_equal(address, start);
+  weir_buffer behind = world.buffer(4 * block, WEIR_DEVICE_DEFAULT, clients.second);
+  weir_lease lease = nullptr;
+  ok(world.acquire(behind, WEIR_DISCARD_WRITE, &lease, &address));
+  assert_int_equal(address, start + block + block / 2);
+  const std::vector<uint8_t> found = world.device_bytes(address, 4 * block);
+  for (uint64_t i = 0; i < found.size(); ++i) assert_int_equal(found[i], i < block / 2 ? 0 : 1);
+  ok(weir_release(lease, world.streams[0]));
+  ok(weir_release(held, world.streams[0]));
+  for (weir_buffer buffer : {anchor, before, behind}) ok(weir_buffer_destroy(world.pool, buffer));
+  ok(weir_client_destroy(clients.first));
+  clients.close();
+}
+
 }  // namespace
 
 int main() {
   const CMUnitTest tests[] = {
       cmocka_unit_test(one_dies_and_another_looks),
       cmocka_unit_test(lower_tiers_get_what_is_written),
+      cmocka_unit_test(only_ends_are_zeroed_among_ones_own),
   };
   return cmocka_run_group_tests(tests, nullptr, nullptr);
 }
