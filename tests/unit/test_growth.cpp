@@ -133,6 +133,100 @@ void buffers_in_shared_pages(void **) {
   close(scene);
 }
 
+/// Pages of others, on a device and in HOST, and a client beside them that comes to its quota there, for the first time.
+struct Crowd {
+  static constexpr uint32_t others = 6000, own = 4;
+  World world;
+  std::vector<weir_buffer> buffers;
+  weir_client client = nullptr;
+
+  explicit Crowd(const Setup &setup) : world(setup) {
+    for (uint32_t i = 0; i < others; ++i) {
+      buffers.push_back(world.buffer(page_bytes, 0));
+      write(buffers.back());
+    }
+  }
+  static Setup setup(uint64_t device_pages, uint64_t host_pages) {
+    Setup setup;
+    setup.options = "host.memory=256M;host.granule=16K;host.granule_large=0";
+    setup.device_pages = device_pages;
+    setup.host_pages = host_pages;
+    setup.policy = "lru-window";
+    return setup;
+  }
+  void write(weir_buffer buffer) {
+    weir_use use = WEIR_USE(buffer, WEIR_DISCARD_WRITE);
+    weir_lease lease = nullptr;
+    ok(weir_acquire(world.pool, world.streams[0], &use, 1, nullptr, &lease));
+    ok(weir_release(lease, world.streams[0]));
+    ok(weir_stream_synchronize(world.streams[0]));
+  }
+  /// Writes so many buffers of the client's, more than its quota has room for.
+  void write_own(uint32_t count) {
+    for (uint32_t i = 0; i < count; ++i) {
+      weir_buffer_desc desc = WEIR_BUFFER_DESC_INIT;
+      desc.size = page_bytes;
+      desc.client = client;
+      weir_buffer buffer = nullptr;
+      ok(weir_buffer_create(world.pool, &desc, &buffer));
+      buffers.push_back(buffer);
+      write(buffer);
+    }
+  }
+  void close() {
+    validate(world);
+    for (const weir_buffer buffer : buffers) ok(weir_buffer_destroy(world.pool, buffer));
+    if (client != nullptr) ok(weir_client_destroy(client));
+    close_clean(world);
+  }
+};
+
+void a_client_at_its_quota_of_a_device(void **) {
+  Crowd crowd(Crowd::setup(Crowd::others + 100, 64));
+  weir_client_desc desc = WEIR_CLIENT_DESC_INIT;
+  desc.device_quota = Crowd::own * page_bytes;
+  ok(weir_client_create(crowd.world.pool, &desc, &crowd.client));
+  crowd.write_own(Crowd::own);
+  weir::visits::most = 0;
+  crowd.write_own(3);
+  assert_in_range(weir::visits::most.load(), Crowd::others / 2, most);
+  weir_client_stats stats = WEIR_CLIENT_STATS_INIT;
+  ok(weir_client_stats_get(crowd.client, &stats));
+  assert_int_equal(stats.device_bytes, Crowd::own * page_bytes);
+  crowd.close();
+}
+
+void a_client_at_its_quota_of_host(void **) {
+  Setup setup = Crowd::setup(8, Crowd::others + 100);
+  setup.compressed_pages = 256;
+  Crowd crowd(setup);
+  weir_client_desc desc = WEIR_CLIENT_DESC_INIT;
+  desc.host_quota = Crowd::own * page_bytes;
+  ok(weir_client_create(crowd.world.pool, &desc, &crowd.client));
+  weir::visits::most = 0;
+  crowd.write_own(8 + 2 * Crowd::own);
+  assert_in_range(weir::visits::most.load(), Crowd::others / 2, most);
+  weir_client_stats stats = WEIR_CLIENT_STATS_INIT;
+  ok(weir_client_stats_get(crowd.client, &stats));
+  assert_true(stats.host_bytes <= Crowd::own * page_bytes && stats.compressed_bytes != 0);
+  crowd.close();
+}
+
+/// HOST is given back by chunk, and one is emptied into the tier below for that.
+void a_chunk_of_host_that_is_emptied(void **) {
+  Setup setup = Crowd::setup(8, Crowd::others + 100);
+  setup.compressed_pages = Crowd::others + 256;
+  Crowd crowd(setup);
+  const uint64_t before = crowd.world.stats().host_bytes;
+  weir::visits::most = 0;
+  uint64_t freed = 0;
+  ok(weir_pool_trim(crowd.world.pool, WEIR_DEVICE_HOST, WEIR_TRIM_EMERGENCY, 1, &freed));
+  assert_in_range(weir::visits::most.load(), Crowd::others / 2, most);
+  assert_true(freed != 0 && crowd.world.stats().host_bytes < before);
+  assert_true(crowd.world.stats().compressed_raw_bytes >= 16 * page_bytes);
+  crowd.close();
+}
+
 #endif
 
 /// There has to be a test.
@@ -161,6 +255,9 @@ int main() {
     cmocka_unit_test(buffers_that_nobody_has_used),
     cmocka_unit_test(buffers_with_bytes_in_host),
     cmocka_unit_test(buffers_in_shared_pages),
+    cmocka_unit_test(a_client_at_its_quota_of_a_device),
+    cmocka_unit_test(a_client_at_its_quota_of_host),
+    cmocka_unit_test(a_chunk_of_host_that_is_emptied),
 #endif
   };
   return cmocka_run_group_tests(tests, nullptr, nullptr);
