@@ -44,7 +44,7 @@ Blocker Relocator::blocker_of(Region &region, uint32_t buffer, uint64_t begin,
 
 void Relocator::list_groups(uint8_t place, std::pmr::vector<uint64_t> *groups, MoveResult *result) {
   page::SlabAllocator::Cursor from;
-  const auto list = [&](uint64_t group, const auto &slabs, size_t at) WEIR_HELD {
+  const auto list = [&](uint64_t group, const auto &slabs, size_t at) WEIR_HELD -> uint64_t {
     const Region &slab = page_.regions.at(slabs[at]);
     if (slab.home != place) return 1;
     if (slab.is.pinned) {

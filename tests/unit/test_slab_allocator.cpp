@@ -171,7 +171,8 @@ void kin_share_slabs_and_nobody_else(void **) {
   assert_ptr_equal(site.find(256, &place, Kin{0, 2, -3, false}), &slab);
   uint32_t groups = 0;
   SlabAllocator::Cursor from;
-  const auto look = [&](uint64_t number, const SlabAllocator::Ids &ids, size_t at) WEIR_HELD {
+  const auto look = [&](uint64_t number, const SlabAllocator::Ids &ids, size_t at)
+                        WEIR_HELD -> uint64_t {
     ++groups;
     assert_ptr_equal(site.slabs.group(number), &ids);
     assert_int_equal(ids.size(), 1);
