@@ -10,6 +10,7 @@
 #include "core/acquire/remote_uses.hpp"
 #include "core/move/evictor.hpp"
 #include "core/move/filler.hpp"
+#include "core/move/own_pages.hpp"
 
 #include <algorithm>
 #include <functional>
@@ -63,6 +64,8 @@ Status Gatherer::make_room(Releasable &lock, PoolDevice &device, const Wanted &w
   const bool quiet = wanted.all_or_nothing;
   // The carrier's bounce memory is charged to no client, so giving it back makes no room in a quota.
   if (wanted.client == UINT32_MAX && others_.idle.give_bounce_back(lock, device)) return {};
+  if (wanted.client != UINT32_MAX && move::list_own(env_, lock, *device.policy, wanted.client))
+    return {};
   std::pmr::vector<PageRef> victims(env_.memory);
   victims.reserve(64);
   // What is nobody's goes first, and alone: it may be enough.

@@ -11,9 +11,11 @@
 #include "core/move/evictor.hpp"
 #include "core/move/region_life.hpp"
 #include "core/move/relocator.hpp"
+#include "core/page/page_walk.hpp"
 #include "core/transfer/copier.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace weir::move {
 namespace {
@@ -91,6 +93,8 @@ Status Relocator::execute(uint8_t place, std::span<const MoveOrder> orders, bool
   Locked lock(env_.sync.lock);
   if (device.lost()) return fail(WEIR_ERROR_DEVICE_LOST, "device %u is lost", device.device.id);
   moves.reserve(orders.size());
+  if (!extents)
+    for (const MoveOrder &order : orders) page_.buffers.prefetch(order.tenant.owner);
   copies.reserve(3 * orders.size());  // a tenant is smaller than a page: it lies on two at most
   try {
     for (const MoveOrder &order : orders) {
@@ -274,13 +278,13 @@ bool Relocator::settle_tenant(PoolDevice &device, const Move &move, Stamp done) 
 // ---- what is left behind ----
 
 uint64_t Relocator::reclaim(uint8_t place, bool wait) {
+  constexpr size_t most_victims = 1024;  // in a taking of the lock
   Locked lock(env_.sync.lock);
   PoolDevice &device = device_at(place);
   while (wait && await_limbo(lock, device)) {
   }
   if (!wait) (void)sweep_limbo(device);
   std::pmr::vector<PageRef> victims(env_.memory);
-  victims.reserve(device.emptied.size());
   // Whatever is at work on a page without an owner is waited for, or not.
   const auto may = [&](const Region &region, uint32_t page) WEIR_HELD {
     return wait || (region.pages[page].busy() == 0 && lease_.history.at_rest(region, page));
@@ -295,17 +299,43 @@ uint64_t Relocator::reclaim(uint8_t place, bool wait) {
     victims.push_back(ref);
     return true;
   };
-  std::erase_if(device.emptied, take);
-  // Without VMM extents of dead regions lie in the way of the living.
-  for (Region &region :
-       page::Walk(page_.places, device.vmm() ? 0 : device.pages_there(), page_.regions)) {
-    if (!region.idle(0) || region.on(place)->resident == 0 || region.pin_count.any()) continue;
-    const PageRef ref{region.id, 0, page_.regions.generation(region)};
-    const bool listed = std::ranges::find(victims, region.id, &PageRef::region) != victims.end();
-    if (!listed && may(region, 0)) victims.push_back(ref);
+  uint64_t freed = 0;
+  const auto evict = [&]() WEIR_HELD {
+    Status why;
+    if (victims.empty()) {
+      lock.unlocked([this] {
+        env_.sync.points.at("defrag.part");
+        std::this_thread::yield();  // to who waits for it
+      });
+    } else {
+      freed += others_.evictor.evict(lock, device, victims, false, &why);
+    }
+    victims.clear();
+  };
+  const std::pmr::vector<PageRef> emptied(std::move(device.emptied));
+  device.emptied.clear();
+  for (size_t at = 0; at < emptied.size(); evict()) {
+    const size_t stop = std::min(emptied.size(), at + most_victims);
+    visits::count(stop - at);
+    for (; at < stop; ++at) {
+      // Without memory to keep it, whoever needs memory takes it first.
+      if (!take(emptied[at])) if_memory([&] { device.emptied.push_back(emptied[at]); });
+    }
   }
-  Status why;
-  return victims.empty() ? 0 : others_.evictor.evict(lock, device, victims, false, &why);
+  if (device.vmm()) return freed;
+  // Extents of dead regions lie in the way of the living.
+  const auto dead = [&](Region &region) WEIR_HELD {
+    return region.idle(0) && region.on(place)->resident != 0 && !region.pin_count.any() &&
+           may(region, 0);
+  };
+  const auto list = [&](const Region &region, uint32_t page) WEIR_HELD {
+    if (page == 0) victims.push_back(PageRef{region.id, 0, page_.regions.generation(region)});
+    return victims.size() < most_victims;
+  };
+  policy::PageCursor from;
+  for (bool ended = false; !ended; evict())
+    ended = page::walk_pages(page_.places, device.pages_there(), page_.regions, &from, dead, list);
+  return freed;
 }
 
 void Relocator::count_defragmentation(uint64_t evicted_bytes, uint64_t won_bytes) {

@@ -5,6 +5,7 @@
 #include "core/move/demoter.hpp"
 
 #include "core/move/move_notes.hpp"
+#include "core/move/own_pages.hpp"
 #include "core/move/recompressor.hpp"
 
 #include <algorithm>
@@ -56,6 +57,12 @@ void Demoter::begin(Region &region, uint32_t page, bool from_host) {
   tiers_.pin(move, region, page, from_host);
 }
 
+/// Before choose(): which pages of the tier are the client's. May drop the lock. Without memory for it choose() says so.
+void Demoter::list_own(Releasable &lock, uint32_t client, uint32_t bit) {
+  if (client == UINT32_MAX) return;
+  if_memory([&]() WEIR_HELD { (void)move::list_own(env_, lock, *tiers_.order(bit), client); });
+}
+
 /// Chooses what is to leave a tier.
 uint64_t Demoter::choose(uint64_t bytes, uint32_t client, uint32_t bit, Status *why) {
   std::pmr::vector<PageRef> refs(env_.memory);
@@ -104,7 +111,10 @@ bool Demoter::drop_clean(uint64_t bytes, uint32_t client) {
   constexpr size_t most_looks = 256;  // for every page that leaves a device
   const policy::Wanted wanted{
       .bytes = bytes, .client = client, .clean_only = true, .most_looks = most_looks};
-  tiers_.order(page::host_bit)->choose(wanted, &refs);
+  policy::Policy &order = *tiers_.order(page::host_bit);
+  // Nobody here can drop the lock. Until the client's pages are listed, piece by piece, nothing is dropped for it.
+  if (client != UINT32_MAX && !order.list_own(client)) return false;
+  order.choose(wanted, &refs);
   bool dropped = false;
   for (const PageRef &ref : refs) {
     Region &region = regions_.at(ref.region);
@@ -121,6 +131,7 @@ bool Demoter::drop_clean(uint64_t bytes, uint32_t client) {
 
 bool Demoter::demote(Releasable &lock, uint64_t bytes, uint32_t client, uint64_t until,
                      Status *why) {
+  list_own(lock, client, page::host_bit);
   if (working_) {
     await_change(lock);
     return true;
@@ -139,6 +150,7 @@ bool Demoter::demote(Releasable &lock, const std::pmr::vector<PageRef> &pages) {
 
 /// Frees room in COMPRESSED by moving pages on to STORAGE.
 bool Demoter::spill(Releasable &lock, uint64_t bytes, uint32_t client, bool own, Status *why) {
+  list_own(lock, client, page::compressed_bit);
   if (!own && working_) {
     await_change(lock);
     return true;

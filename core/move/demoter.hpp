@@ -142,6 +142,7 @@ class Demoter {
   };
 
   void begin(Region &region, uint32_t page, bool from_host) WEIR_HELD;
+  void list_own(Releasable &lock, uint32_t client, uint32_t bit) WEIR_HELD;
   uint64_t choose(uint64_t bytes, uint32_t client, uint32_t bit, Status *why) WEIR_HELD;
   uint64_t list(const std::pmr::vector<PageRef> &pages, uint32_t bit, Status *why) WEIR_HELD;
   bool carry(Releasable &lock, Round round, Status *why) WEIR_HELD;

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <thread>
 
 namespace weir::move {
 
@@ -190,8 +191,7 @@ bool HostRoom::shrink(Releasable &lock, uint64_t bytes) {
     const uint32_t chunk = host.close_emptiest();
     if (chunk == UINT32_MAX) break;
     const uint64_t before = freed;
-    while (empty_chunk(lock, chunk)) {
-    }
+    empty_chunk(lock, chunk);
     host.reopen();
     (void)tiers_.sweep_retired();
     give_chunks_back(lock, bytes, &freed);
@@ -200,19 +200,60 @@ bool HostRoom::shrink(Releasable &lock, uint64_t bytes) {
   return freed != 0;
 }
 
-/// Moves some pages of a chunk down. False: none can go. May drop the lock.
-bool HostRoom::empty_chunk(Releasable &lock, uint32_t chunk) {
-  if (demoter_.working()) {
-    demoter_.await_change(lock);
-    return true;
-  }
-  std::pmr::vector<policy::PageRef> pages(env_.memory);
-  const auto may_leave = [this](Region &region, uint32_t page) WEIR_HELD {
-    return !region.pages[page].sinking && !leases_.in_use(region, page) &&
+/// Lists pages of a chunk that may leave it, from *from on, some thousand records in a taking of the lock. False: there are no more.
+bool HostRoom::list_chunk(Releasable &lock, uint32_t chunk, policy::PageCursor *from,
+                          std::pmr::vector<policy::PageRef> *pages) {
+  const auto may_leave = [&](Region &region, uint32_t page) WEIR_HELD {
+    const page::Page &copies = region.pages[page];
+    return copies.host().chunk == chunk && !copies.sinking && !leases_.in_use(region, page) &&
            !tiers_.aliases().in_use(region);
   };
-  tiers_.list_chunk(chunk, Demoter::round_bytes, may_leave, &pages);
-  return !pages.empty() && demoter_.demote(lock, pages);
+  pages->clear();
+  uint64_t bytes = 0;
+  const auto enter = [](const Region &region) { return region.host.registered == nullptr; };
+  const auto list = [&](Region &region, const policy::PageRef &ref) WEIR_HELD {
+    if (!may_leave(region, ref.page)) return true;
+    pages->push_back(ref);
+    bytes += region.shape.used_bytes(ref.page);
+    return bytes < Demoter::round_bytes;
+  };
+  bool more = true;
+  while (more && bytes < Demoter::round_bytes) {
+    more = !tiers_.walk(page::host_bit, from, enter, list);
+    lock.unlocked([this] {
+      env_.sync.points.at("chunk.part");
+      std::this_thread::yield();  // to who waits for it
+    });
+  }
+  // Some may have gone meanwhile, or be in use.
+  std::erase_if(*pages, [&](const policy::PageRef &ref) WEIR_HELD {
+    Region *const region = tiers_.find(ref, page::host_bit);
+    return region == nullptr || !may_leave(*region, ref.page);
+  });
+  return more;
+}
+
+/// Moves down what may leave a chunk, until a whole walk finds nothing of the kind. May drop the lock.
+void HostRoom::empty_chunk(Releasable &lock, uint32_t chunk) {
+  std::pmr::vector<policy::PageRef> pages(env_.memory);
+  policy::PageCursor from;
+  bool moved = false;
+  for (;;) {
+    const policy::PageCursor before = from;
+    const bool more = list_chunk(lock, chunk, &from, &pages);
+    if (demoter_.working()) {  // one round at a time, and what that one has is its own
+      demoter_.await_change(lock);
+      from = before;
+      continue;
+    }
+    if (!pages.empty() && !demoter_.demote(lock, pages)) return;
+    moved = moved || !pages.empty();
+    if (more) continue;
+    (void)tiers_.sweep_retired();
+    if (!moved || tiers_.host().is_empty(chunk)) return;
+    moved = false;
+    from = {};
+  }
 }
 
 // ---- for the background ----

@@ -60,7 +60,9 @@ class HostRoom final : public Task {
   Status grow(Releasable &lock, uint32_t node, uint64_t bytes) WEIR_HELD;
   bool make_room(Releasable &lock, uint32_t client, uint64_t bytes, bool within, bool stuck,
                  Status *why) WEIR_HELD;
-  bool empty_chunk(Releasable &lock, uint32_t chunk) WEIR_HELD;
+  bool list_chunk(Releasable &lock, uint32_t chunk, policy::PageCursor *from,
+                  std::pmr::vector<policy::PageRef> *pages) WEIR_HELD;
+  void empty_chunk(Releasable &lock, uint32_t chunk) WEIR_HELD;
   Status fail_full(uint32_t client, uint64_t bytes, bool within) const WEIR_HELD;
 
   const Env &env_;

@@ -15,6 +15,7 @@
 
 #include <array>
 #include <span>
+#include <thread>
 
 namespace weir::move {
 
@@ -53,8 +54,17 @@ struct SurveyedPlace {
   size_t first = 0, count = 0;
 };
 
+/// A slab of a group as it was when it was looked at.
+struct SlabSight {
+  uint32_t id = 0;
+  uint16_t generation = 0;
+  uint64_t used = 0;
+  bool room = false;  ///< for some more
+};
+
 struct Survey {
-  explicit Survey(std::pmr::memory_resource *memory) : places(memory), occupants(memory) {}
+  explicit Survey(std::pmr::memory_resource *memory)
+      : places(memory), occupants(memory), slabs(memory), chosen(memory) {}
   void clear() noexcept {
     places.clear();
     occupants.clear();
@@ -62,6 +72,8 @@ struct Survey {
 
   std::pmr::vector<SurveyedPlace> places;
   std::pmr::vector<Occupant> occupants;  ///< of each place in the order of their offsets
+  /// Of the group's slabs those that were surveyed last, and those that were not, but for what is full: the emptiest first.
+  std::pmr::vector<SlabSight> slabs, chosen;
 };
 
 struct MoveOrder {
@@ -141,8 +153,8 @@ class Relocator {
   LayoutStats layout(uint8_t place);
   /// The groups of slabs on a device in which something may be won; *result counts what weir_malloc has there.
   void list_groups(uint8_t place, std::pmr::vector<uint64_t> *groups, MoveResult *result);
-  /// The slabs of a group, the emptiest and the fullest if they are many.
-  void survey_group(uint8_t place, uint64_t group, Survey *survey);
+  /// The slabs of a group, the emptiest and the fullest if they are many. `anew`: else the list of the last survey is gone on with.
+  void survey_group(uint8_t place, uint64_t group, Survey *survey, bool anew);
   void survey_segments(uint8_t place, Survey *survey);
   /// Parts of buffers that could do without a granule of theirs, the smallest first.
   void survey_fragments(uint8_t place, std::pmr::vector<LooseFragment> *loose);
@@ -184,11 +196,41 @@ class Relocator {
     std::array<page::RegionPin, 2> pins{};  ///< of both slabs, until the whole batch is settled
   };
   struct FragmentMove;  // remap.cpp
+  /// How far a slab has been surveyed.
+  struct SlabCursor {
+    uint32_t node = physical::SmallArena::none;  ///< looked at last ...
+    uint32_t generation = 0;
+    uint64_t end = 0;      ///< ... where it ended
+    bool whole = false;    ///< to its end
+    bool changed = false;  ///< the node is gone: what was seen may not fit to what is there
+  };
+  /// So many buffers' records are fetched together.
+  static constexpr uint32_t records_ahead = 16;
+
+  /// piece() under the lock, again and again, until it says that it was the last.
+  template <class Piece>
+  void in_parts(Piece &&piece) WEIR_NOT_HELD {
+    for (bool ended = false; !ended;) {
+      {
+        const Locked lock(env_.sync.lock);
+        ended = piece();
+      }
+      if (ended) break;
+      env_.sync.points.at("defrag.part");
+      std::this_thread::yield();  // to who waits for it
+    }
+  }
 
   PoolDevice &device_at(uint8_t place) noexcept { return *page_.devices[place]; }
   Blocker blocker_of(Region &region, uint32_t buffer, uint64_t begin,
                      uint64_t end) noexcept WEIR_HELD;
-  void survey_slab(Region &region, Survey *survey) WEIR_HELD;
+  void list_slabs(uint8_t place, uint64_t group, std::pmr::vector<SlabSight> *slabs);
+  bool look_again(SlabSight *sight) noexcept WEIR_HELD;
+  void put_back(Survey *survey);
+  void choose_slabs(Survey *survey);
+  void survey_slab(uint8_t place, const SlabSight &sight, Survey *survey);
+  bool survey_part(uint8_t place, SurveyedPlace *slab, SlabCursor *from, Survey *survey) WEIR_HELD;
+  Occupant look_at(Region &slab, uint32_t node) noexcept WEIR_HELD;
   Status enqueue_moves(PoolDevice &device, std::pmr::vector<Stamp> *waits,
                        std::span<const weir_be_copy> copies, Stamp *done);
   static void list_copies(PoolDevice &device, const Move &move,

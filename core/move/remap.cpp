@@ -7,6 +7,7 @@
 
 #include "core/move/relocator.hpp"
 #include "core/page/granule_sharing.hpp"
+#include "core/page/page_walk.hpp"
 
 #include <algorithm>
 
@@ -27,12 +28,10 @@ struct Relocator::FragmentMove {
 };
 
 void Relocator::survey_fragments(uint8_t place, std::pmr::vector<LooseFragment> *loose) {
-  Locked lock(env_.sync.lock);
   PoolDevice &device = device_at(place);
   loose->clear();
-  if (device.memory.sharing() == nullptr || device.memory.sharing()->movable() == nullptr) return;
-  for (Region &region : page::Walk(page_.places, device.pages_there(), page_.regions)) {
-    if (region.layout.lot_place != place || region.is.kept) continue;
+  const auto list = [&](Region &region) WEIR_HELD {
+    if (region.layout.lot_place != place || region.is.kept) return false;
     for (const uint32_t p : {uint32_t{0}, region.shape.pages() - 1}) {
       if (region.on(place)->pages[p].state() != PageState::resident) continue;
       const page::Bundle *bundle = device.memory.bundle_of(region, p);
@@ -40,7 +39,15 @@ void Relocator::survey_fragments(uint8_t place, std::pmr::vector<LooseFragment> 
       loose->push_back(LooseFragment{region.id, page_.regions.generation(region), p,
                                      region.shape.used_bytes(p), region.shape.granule_bytes(p)});
     }
-  }
+    return false;  // no other page of it is of interest
+  };
+  const auto none = [](const Region &, uint32_t) { return true; };
+  policy::PageCursor from;
+  in_parts([&]() WEIR_HELD {
+    if (device.memory.sharing() == nullptr || device.memory.sharing()->movable() == nullptr)
+      return true;
+    return page::walk_pages(page_.places, device.pages_there(), page_.regions, &from, list, none);
+  });
   std::ranges::sort(*loose, {}, &LooseFragment::bytes);
 }
 

@@ -27,6 +27,19 @@ class TierView final : public policy::View {
   uint32_t client_of(const policy::PageRef &ref) const noexcept WEIR_HELD override {
     return tiers_.client_of(ref);
   }
+  bool list(uint32_t client, policy::PageCursor *from, const Visit &visit) WEIR_HELD override {
+    policy::PageInfo info;
+    const auto enter = [&](const page::Region &region) WEIR_HELD {
+      if (region.owner.client != client) return false;
+      uses_.glance(region, &info);
+      return true;
+    };
+    const auto show = [&](page::Region &, const policy::PageRef &page) WEIR_HELD {
+      visit(page, info.last_use);
+      return true;
+    };
+    return tiers_.walk(bit_, from, enter, show);
+  }
   uint64_t now() const override { return ticks_.now(); }
 
  private:

@@ -91,6 +91,11 @@ class BufferDirectory {
     return table_.cold(index).node != physical::SmallArena::none;
   }
   uint32_t node(uint32_t index) noexcept WEIR_HELD { return table_.cold(index).node; }
+  /// Its records will be looked at soon. Changes nothing.
+  void prefetch(uint32_t index) noexcept WEIR_HELD {
+    __builtin_prefetch(&table_.hot(index));
+    __builtin_prefetch(&table_.cold(index));
+  }
   bool lies_at(uint32_t index, const Region &slab, uint32_t node) noexcept WEIR_HELD {
     return table_.cold(index).region == slab.id && table_.cold(index).node == node;
   }

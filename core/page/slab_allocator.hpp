@@ -9,6 +9,8 @@
 #include "core/base/accounts.hpp"
 #include "core/page/region_store.hpp"
 
+#include <map>
+
 #include <string>
 
 namespace weir::page {
@@ -55,12 +57,29 @@ class SlabAllocator {
   void vacate(Region &slab, uint32_t node, uint64_t look) noexcept WEIR_HELD;
 
   // ---- looking on ----
-  /// Of every group that has slabs: its number, and their ids.
+  /// Where a walk over slabs goes on: by the numbers of groups, and within one by its list.
+  struct Cursor {
+    uint64_t group = 0;
+    size_t slab = 0;
+  };
+  /// One piece of a walk over all slabs, from *from on: visit(number, ids of the group, which of them), which returns how many records it
+  /// has looked at. Some thousand in all; between two pieces a slab that takes the place of one that ends may be passed over. True: there
+  /// are no more.
   template <class Visit>
-  void for_each_group(Visit &&visit) const WEIR_HELD {
-    for (const auto &[key, group] : groups_) {
-      if (!group.slabs.empty()) visit(key, group.slabs);
+  bool walk(Cursor *from, Visit &&visit) const WEIR_HELD {
+    constexpr uint64_t most_records = 4096;
+    uint64_t looked = 0;
+    auto group = groups_.lower_bound(from->group);
+    for (; group != groups_.end() && looked < most_records; ++group, ++looked) {
+      const Ids &slabs = group->second.slabs;
+      if (group->first != from->group) *from = {group->first, 0};
+      for (; from->slab < slabs.size() && looked < most_records; ++from->slab)
+        looked += visit(group->first, slabs, from->slab);
+      if (from->slab < slabs.size()) break;
+      *from = {group->first + 1, 0};
     }
+    visits::count(looked);
+    return group == groups_.end();
   }
   const Ids *group(uint64_t number) const noexcept WEIR_HELD {
     const auto found = groups_.find(number);
@@ -86,7 +105,7 @@ class SlabAllocator {
   RegionStore &regions_;
   Accounts &accounts_;
   std::pmr::memory_resource *memory_;
-  std::pmr::unordered_map<uint64_t, Group> groups_ WEIR_GUARDED;
+  std::pmr::map<uint64_t, Group> groups_ WEIR_GUARDED;
   Group *recent_ WEIR_GUARDED = nullptr;  ///< of them, that of the key
   uint64_t recent_key_ WEIR_GUARDED = 0;
   uint32_t count_ WEIR_GUARDED = 0;

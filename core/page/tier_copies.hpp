@@ -15,6 +15,7 @@
 #include "core/base/events.hpp"
 #include "core/base/scrub_turns.hpp"
 #include "core/page/aliases.hpp"
+#include "core/page/page_walk.hpp"
 #include "core/page/place_index.hpp"
 #include "core/page/region_pin.hpp"
 #include "core/policy/policy.hpp"
@@ -111,6 +112,17 @@ class TierCopies {
     const Region *region = tables_.regions.find(ref.region, ref.generation);
     return region != nullptr ? region->owner.client : UINT32_MAX;
   }
+  /// A piece of a walk (page_walk.hpp) over the pages whose latest version is there; of those in HOST that have slots. `visit(region,
+  /// ref)` is shown them alone.
+  template <class Enter, class Visit>
+  bool walk(uint32_t bit, policy::PageCursor *from, Enter &&enter, Visit &&visit) WEIR_HELD {
+    const auto show = [&](Region &region, uint32_t page) WEIR_HELD {
+      return !there(region.pages[page], bit) ||
+             visit(region, PageRef{region.id, page, tables_.regions.generation(region)});
+    };
+    return walk_pages(tables_.places, PlaceIndex::at(Place::of_bit(bit)), tables_.regions, from,
+                      enter, show);
+  }
   Policy *order(uint32_t bit) noexcept WEIR_HELD {
     return bit == host_bit ? host_order_.get() : compressed_order_.get();
   }
@@ -147,21 +159,6 @@ class TierCopies {
   }
   const Budget &host_quota(uint32_t client) const noexcept WEIR_HELD {
     return tables_.accounts.quota(client, Accounts::host);
-  }
-  /// Appends pages worth about so many bytes whose slots are in a chunk, of those that `may` leave it.
-  template <class May>
-  void list_chunk(uint32_t chunk, uint64_t bytes, May &&may,
-                  std::pmr::vector<PageRef> *pages) WEIR_HELD {
-    for (Region &region : Walk(tables_.places, PlaceIndex::at(Place::host), tables_.regions)) {
-      if (region.host.registered != nullptr) continue;
-      for (uint32_t p = 0; p < region.pages.size() && bytes != 0; ++p) {
-        const Page &copies = region.pages[p];
-        const bool here = copies.host() && copies.host().chunk == chunk;
-        if (!here || (copies.latest() & host_bit) == 0 || !may(region, p)) continue;
-        pages->push_back(PageRef{region.id, p, tables_.regions.generation(region)});
-        bytes -= std::min(bytes, region.shape.used_bytes(p));
-      }
-    }
   }
   /// Frees the slots given up whose copies up have ended. False: there was none.
   bool sweep_retired() noexcept WEIR_HELD;

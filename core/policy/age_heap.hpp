@@ -33,7 +33,6 @@ class AgeHeap {
   explicit AgeHeap(std::pmr::memory_resource *memory) : heap_(memory) {}
 
   size_t size() const noexcept { return heap_.size(); }
-  const std::pmr::vector<Entry> &entries() const noexcept { return heap_; }
   /// Room for so many more.
   void reserve(size_t pages);
   /// Throws std::bad_alloc with nothing changed.

@@ -67,6 +67,23 @@ class LruWindow final : public Policy {
     return if_memory([&] { admit(page, tick); });
   }
 
+  bool list_own(uint32_t client) override {
+    const auto own =
+        of_client_.try_emplace(client, AgeHeap(of_client_.get_allocator().resource())).first;
+    if (own->second.whole) return true;
+    own->second.empty_turns = 0;
+    try {
+      const auto push = [own](const PageRef &page, uint64_t last_use) {
+        own->second.pages.push(Entry::of(page, last_use));
+      };
+      own->second.whole = view_.list(client, &own->second.listed, push);
+    } catch (...) {
+      of_client_.erase(own);
+      throw;
+    }
+    return own->second.whole;
+  }
+
   uint64_t choose(const Wanted &wanted, std::pmr::vector<PageRef> *victims) override {
     // Whatever may be needed is had before the first entry is taken out: none is lost where there is no memory. What is disposable may
     // be found to be idle, and come back.
@@ -113,8 +130,9 @@ class LruWindow final : public Policy {
 
  private:
   static constexpr size_t max_candidates = 256;
-  /// A client's heap that was empty at so many turns in a row goes: a small quota is empty now and then.
-  static constexpr uint32_t most_empty_turns = 64;
+  /// A client's heap that was empty at so many turns in a row goes: a small quota is empty now and then. One that is being listed has
+  /// more, so that who lists it is the faster one.
+  static constexpr uint32_t most_empty_turns = 64, most_empty_turns_listed = 4096;
   /// So many that can't go now are looked at again by the next look. What comes after them is put off: for as many operations as it
   /// has not been used by then, but no more than most_ticks, and then some at each operation, so that they don't come up all at once.
   static constexpr size_t most_passed = 64;
@@ -128,8 +146,13 @@ class LruWindow final : public Policy {
     size_t tidy_at = least_tidy;
   };
 
+  /// What comes to the client is told of from the first piece of the list on, so that who lists goes by what is there and not by a heap
+  /// that changes meanwhile.
   struct Own {
+    explicit Own(AgeHeap heap) : pages(std::move(heap)) {}
     AgeHeap pages;
+    PageCursor listed;         ///< what lies before it is in `pages`
+    bool whole = false;        ///< everything is
     uint32_t empty_turns = 0;  ///< in a row
   };
 
@@ -148,14 +171,11 @@ class LruWindow final : public Policy {
 
   // ---- a client's pages by themselves ----
 
-  /// Made by the first look for the client's pages alone. What leaves by one heap stays in the other until that comes to it.
+  /// Made for the first look for the client's pages alone. What leaves by one heap stays in the other until that comes to it.
   AgeHeap &heap_of(uint32_t client) {
-    const auto found = of_client_.find(client);
-    if (found != of_client_.end()) return found->second.pages;
-    Own made{AgeHeap(of_client_.get_allocator().resource())};
-    for (const Entry &entry : pages_.entries())
-      if (view_.client_of(entry.ref()) == client) made.pages.push(entry);
-    return of_client_.emplace(client, std::move(made)).first->second.pages;
+    while (!list_own(client)) {
+    }
+    return of_client_.find(client)->second.pages;
   }
 
   void push(const Entry &entry) {
@@ -177,7 +197,8 @@ class LruWindow final : public Policy {
     turn_ = own->first;
     own->second.pages.forget_some(view_);
     own->second.empty_turns = own->second.pages.size() == 0 ? own->second.empty_turns + 1 : 0;
-    if (own->second.empty_turns == most_empty_turns) of_client_.erase(own);
+    const uint32_t most = own->second.whole ? most_empty_turns : most_empty_turns_listed;
+    if (own->second.empty_turns >= most) of_client_.erase(own);
   }
 
   // ---- what is nobody's, and what is lent ----

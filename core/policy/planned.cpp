@@ -25,6 +25,7 @@ class Planned final : public Policy {
   bool give_back(const PageRef &page, uint64_t tick) noexcept override {
     return rest_->give_back(page, tick);
   }
+  bool list_own(uint32_t client) override { return rest_->list_own(client); }
   GivenUp *given_up() noexcept override { return &queue_; }
 
   uint64_t choose(const Wanted &wanted, std::pmr::vector<PageRef> *victims) override {

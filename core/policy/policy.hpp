@@ -9,6 +9,7 @@
 #include "core/base/memory.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <memory_resource>
 #include <vector>
 
@@ -20,6 +21,11 @@ struct PageRef {
   uint32_t region = 0;
   uint32_t page = 0;
   uint16_t generation = 0;
+};
+
+/// Where a walk over pages goes on: by the numbers of regions, and within one by those of its pages.
+struct PageCursor {
+  uint32_t region = 0, page = 0;
 };
 
 /// What a policy may weigh.
@@ -57,6 +63,11 @@ class View {
   virtual bool knows(const PageRef &page) noexcept = 0;
   /// Whose page it is; UINT32_MAX: nobody's, or it is not known.
   virtual uint32_t client_of(const PageRef &page) const noexcept = 0;
+  /// A page, and when it was used last, as far as that is known.
+  using Visit = std::function<void(const PageRef &page, uint64_t last_use)>;
+  /// Tells of the client's pages that are there and not borrowed, from *from on, and looks at some thousand records at most.
+  /// Between two calls pages may come, which the policy is told of, and go. True: that were all.
+  virtual bool list(uint32_t client, PageCursor *from, const Visit &visit) = 0;
   virtual uint64_t now() const = 0;
   virtual ~View() = default;
 };
@@ -91,6 +102,10 @@ class Policy {
   virtual void dispose(const PageRef &page, bool borrowed) = 0;
   /// Whether there may be a disposable page.
   virtual bool any_disposable() const noexcept = 0;
+  /// choose() for a client alone looks through the client's pages, which have to be listed for that: this does so with some thousand
+  /// records. True: they are all listed; false: it is to be called again, before which the lock may be dropped. What choose() does
+  /// not find listed it lists at once. Throws std::bad_alloc, and then it begins anew.
+  virtual bool list_own(uint32_t client) = 0;
   /// Appends victims worth at least wanted.bytes to *victims, as far as there are any, in the order they should go;
   /// returns their bytes. A page that is known twice may be returned twice, until somebody claims it.
   virtual uint64_t choose(const Wanted &wanted, std::pmr::vector<PageRef> *victims) = 0;

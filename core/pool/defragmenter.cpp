@@ -167,7 +167,7 @@ Status Defragmenter::compact_slabs(Run &run, uint8_t place) {
   run.count(pinned);
   for (const uint64_t group : groups) {
     for (int pass = 0; pass < most_passes && !run.ended(); ++pass) {
-      relocator_.survey_group(place, group, &run.survey);
+      relocator_.survey_group(place, group, &run.survey, pass == 0);
       if (pass == 0) run.count_blocked();
       describe(run);
       const defrag::Outcome outcome = run.planner.evacuate(run.bounds, &run.moves);
@@ -335,7 +335,7 @@ Status Defragmenter::clear_pages(Run &run, uint8_t place, uint64_t bytes) {
   for (const uint64_t group : groups) {
     bool moved = true;
     while (moved && run.report->won_bytes < bytes) {
-      relocator_.survey_group(place, group, &run.survey);
+      relocator_.survey_group(place, group, &run.survey, true);
       describe(run);
       const defrag::Outcome outcome = cheapest_range(run, page, alignment, run.bounds);
       if (outcome.won_bytes == 0) break;

@@ -4,6 +4,8 @@
 
 #include "core/pool/device_maker.hpp"
 
+#include "core/page/page_walk.hpp"
+
 #include <algorithm>
 
 namespace weir::pool {
@@ -34,6 +36,22 @@ class DeviceMaker::DeviceView final : public View {
   uint32_t client_of(const PageRef &ref) const noexcept WEIR_HELD override {
     const Region *region = maker_.page_.regions.find(ref.region, ref.generation);
     return region != nullptr ? region->owner.client : UINT32_MAX;
+  }
+  bool list(uint32_t client, policy::PageCursor *from, const Visit &visit) WEIR_HELD override {
+    PageInfo info;
+    const auto enter = [&](const Region &region) WEIR_HELD {
+      if (region.owner.client != client) return false;
+      maker_.page_.uses.glance(region, &info);
+      return true;
+    };
+    const auto show = [&](Region &region, uint32_t page) WEIR_HELD {
+      const page::DevicePage &here = region.on(device_.place)->pages[page];
+      if (here.state() != PageState::absent && !here.borrowed)
+        visit(PageRef{region.id, page, maker_.page_.regions.generation(region)}, info.last_use);
+      return true;
+    };
+    return page::walk_pages(maker_.page_.places, device_.pages_there(), maker_.page_.regions, from,
+                            enter, show);
   }
   uint64_t now() const override { return maker_.env_.ticks.now(); }
 

@@ -125,6 +125,10 @@ class HostStore {
   void attach(Owned<Chunk> chunk) noexcept;                               ///< under the lock
   /// The chunk that would be emptied soonest gets no more pages; UINT32_MAX: there is none. For shrinking.
   uint32_t close_emptiest() noexcept;
+  /// Whether it has no slot in use, or is gone.
+  bool is_empty(uint32_t chunk) const noexcept {
+    return chunks_[chunk] == nullptr || chunks_[chunk]->arena.empty();
+  }
   void reopen() noexcept { closed_ = UINT32_MAX; }
   /// Takes an empty chunk out (under the lock); the caller drops it outside with unmake_chunk().
   Owned<Chunk> detach_empty() noexcept;

@@ -63,6 +63,17 @@ struct Pages final : policy::View {
     const auto found = clients.find(page.page);
     return found != clients.end() ? found->second : 0;
   }
+  uint64_t piece = 4096;  ///< pages that one piece of a list looks at
+  bool list(uint32_t client, policy::PageCursor *from, const Visit &visit) override {
+    uint64_t looked = 0;
+    for (auto next = used.lower_bound(from->page); next != used.end(); ++next) {
+      if (looked++ == piece) return false;
+      const policy::PageRef page{1, next->first, 1};
+      if (client_of(page) == client && borrowed.count(page.page) == 0) visit(page, next->second);
+      from->page = next->first + 1;
+    }
+    return true;
+  }
   uint64_t now() const override { return clock; }
 };
 

@@ -51,6 +51,11 @@ struct Pages final : View {
     const auto found = there.find(page.page);
     return found != there.end() ? found->second.client : UINT32_MAX;
   }
+  bool list(uint32_t client, PageCursor *from, const Visit &visit) override {
+    for (const auto &[page, state] : there)
+      if (page >= from->page && state.client == client) visit(PageRef{1, page, 1}, state.used);
+    return true;
+  }
   uint64_t now() const override { return 0; }
 };
 

@@ -197,6 +197,55 @@ void pages_of_one_client_that_come_and_go_take_no_more_memory(void **) {
   assert_in_range(memory.bytes(), 1, 2 * most);
 }
 
+/// A list that is made in pieces has every page of the client in the end, whatever came, left or was used between two of them.
+void a_client_is_listed_piece_by_piece(void **) {
+  Site site;
+  site.pages.piece = 1000;
+  site.gather();
+  for (uint32_t page = 1; page < crowd; page += 2) site.pages.clients[page] = 7;
+  uint32_t pieces = 0, came = crowd;
+  for (bool whole = false; !whole; ++pieces) {
+    const uint64_t before = site.pages.looks;
+    whole = site.policy->list_own(7);
+    assert_in_range(site.pages.looks - before, 0, site.pages.piece);
+    // One comes, one before and one behind what has been looked at is used, one of each leaves, and one comes back.
+    site.pages.clients[came] = 7;
+    site.come(came++);
+    for (const uint32_t page : {101U + 2 * pieces, 19001U + 2 * pieces})
+      site.pages.used[page] = ++site.pages.clock;
+    for (const uint32_t page : {201U + 2 * pieces, 19501U + 2 * pieces})
+      site.pages.used.erase(page);
+    site.come(201U + 2 * pieces);
+    // Others' go, and move what is left in the list of all.
+    const std::vector<uint32_t> others = site.choose(5, 0);
+    assert_int_equal(others.size(), 5);
+  }
+  assert_in_range(pieces, 15, 40);
+  std::vector<uint32_t> wanted;
+  for (const auto &[page, used] : site.pages.used)
+    if (site.pages.client_of(PageRef{1, page, 1}) == 7) wanted.push_back(page);
+  const uint64_t before = site.pages.looks;
+  const std::vector<uint32_t> oldest = site.choose(3, 7);
+  assert_true(oldest == (std::vector<uint32_t>{1, 3, 5}));
+  assert_in_range(site.pages.looks - before, 1, 300);
+  std::vector<uint32_t> chosen = site.choose(2 * crowd, 7);
+  chosen.insert(chosen.end(), oldest.begin(), oldest.end());
+  std::sort(chosen.begin(), chosen.end());
+  assert_true(chosen == wanted);
+}
+
+/// While it is being listed so many pages of others come that an empty heap would be given up, and listed anew, for ever.
+void a_list_in_the_making_is_not_given_up(void **) {
+  Site site;
+  site.pages.piece = 100;
+  site.gather();
+  uint32_t pieces = 1;
+  while (!site.policy->list_own(7)) {
+    assert_in_range(++pieces, 1, 2 * crowd / 100);
+    for (uint32_t page = 0; page < 100; ++page) site.come(page);
+  }
+}
+
 /// With a quota of one page its heap is empty whenever that has been chosen.
 void a_quota_of_a_page_is_no_reason_to_look_at_all(void **) {
   Site site;
@@ -259,6 +308,8 @@ void a_quota_gets_room_from_what_is_lent_alone(void **) {
     site.pages.borrowed.insert(page);
     site.policy->dispose(PageRef{1, page, 1}, true);
   }
+  while (!site.policy->list_own(7)) {
+  }
   const uint64_t before = site.pages.looks;
   site.pages.ownerless.insert(crowd + 1);  // its owner has died, and nobody could tell
   assert_true(site.choose(3, 7) == (std::vector<uint32_t>{crowd, crowd + 2}));
@@ -319,6 +370,8 @@ int main() {
       cmocka_unit_test(no_page_is_chosen_twice),
       cmocka_unit_test(nothing_is_kept_of_clients_that_are_gone),
       cmocka_unit_test(pages_of_one_client_that_come_and_go_take_no_more_memory),
+      cmocka_unit_test(a_client_is_listed_piece_by_piece),
+      cmocka_unit_test(a_list_in_the_making_is_not_given_up),
       cmocka_unit_test(a_quota_of_a_page_is_no_reason_to_look_at_all),
       cmocka_unit_test(without_memory_no_page_of_a_client_is_forgotten),
       cmocka_unit_test(a_quota_gets_room_from_what_is_lent_alone),

@@ -170,12 +170,16 @@ void kin_share_slabs_and_nobody_else(void **) {
   assert_null(site.find(256, &place, kin));
   assert_ptr_equal(site.find(256, &place, Kin{0, 2, -3, false}), &slab);
   uint32_t groups = 0;
-  site.slabs.for_each_group([&](uint64_t number, const SlabAllocator::Ids &ids) WEIR_HELD {
+  SlabAllocator::Cursor from;
+  const auto look = [&](uint64_t number, const SlabAllocator::Ids &ids, size_t at)
+                        WEIR_HELD -> uint64_t {
     ++groups;
     assert_ptr_equal(site.slabs.group(number), &ids);
     assert_int_equal(ids.size(), 1);
-    assert_int_equal(ids[0], slab.id);
-  });
+    assert_int_equal(ids[at], slab.id);
+    return 1;
+  };
+  assert_true(site.slabs.walk(&from, look));
   assert_int_equal(groups, 1);
   assert_null(site.slabs.group(UINT64_MAX));
   site.assert_valid();
