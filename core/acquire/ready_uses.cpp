@@ -4,6 +4,8 @@
 
 #include "core/acquire/ready_uses.hpp"
 
+#include "core/page/spans.hpp"
+
 #include <algorithm>
 
 namespace weir::acquire {
@@ -46,6 +48,47 @@ bool ReadyUses::ready(const lease::Range &range, bool write, const PoolDevice &d
     const PoolDevice &there = sharded ? *page_.devices[region.home_of(p)] : device;
     if (!there.open() || !ready_on(region, p, write, there, device)) return false;
   }
+  return true;
+}
+
+bool ReadyUses::open_ranges(const Stream &stream, const PoolDevice &device,
+                            const lease::Range &range) {
+  page::Hot &hot = page_.buffers.hot(range.buffer);
+  Region &region = *range.region;
+  constexpr uint64_t unusual = Word::partial | Word::part | Word::closing | Word::virgin;
+  const Residence *home = region.on(region.home);
+  if (region.is.slab || region.shards != nullptr || region.home != device.place ||
+      home == nullptr || home->resident != region.pages.size() ||
+      (hot.word.load(std::memory_order_relaxed) & unusual) != 0 || prefetcher_.hinted(range.buffer))
+    return false;
+  page_.buffers.attach_span(range.buffer);
+  const uint64_t word = hot.word.load(std::memory_order_relaxed);
+  if (Word::span(word) == 0) return false;
+  if ((word & (Word::resident | Word::history)) != Word::resident) {
+    if (!lease_.history.fold(range.buffer, stream.slot)) return false;
+    pages_.refresh_word(range.buffer, region, range.base, hot.size(), false);
+  }
+  return true;
+}
+
+bool ReadyUses::grant_range(const Stream &stream, const PoolDevice &device, weir_use &use,
+                            Lease *lease) {
+  lease::Range range;
+  if (!resolve(use, &range)) return false;
+  page::Hot &hot = page_.buffers.hot(range.buffer);
+  if ((range.begin == 0 && range.end == hot.size()) || !open_ranges(stream, device, range))
+    return false;
+  const auto mode = static_cast<uint8_t>(use.mode);
+  uint64_t address = 0;
+  if (!page_.buffers.spans().try_lease(hot, hot.generation(), {range.begin, range.end, mode},
+                                       stream.slot, device.device.id, &address))
+    return false;
+  use.address = address + range.begin;
+  lease->few[0].be_part(range.begin, range.end, range.buffer, mode);
+  range.region->leased_at(env_.ticks.now());
+  env_.events.tell(What::hit);
+  ++env_.gauges.granted;
+  lease->count.store(1, std::memory_order_release);  // who looks at all leases finds the item
   return true;
 }
 
@@ -102,6 +145,7 @@ void ReadyUses::commit(const Stream &stream, const PoolDevice &device, const Lea
 bool ReadyUses::grant(const Stream &stream, const PoolDevice &device, std::span<weir_use> uses,
                       Lease *lease) {
   const size_t count = uses.size();
+  if (count == 1 && grant_range(stream, device, uses[0], lease)) return true;
   if (count > Lease::inline_items) lease->more.resize(count);
   LeaseItem *const items = count > Lease::inline_items ? lease->more.data() : lease->few.data();
   size_t taken = 0;

@@ -28,7 +28,9 @@ enum class LeaseKind : uint8_t {
   partial,  ///< listed by LeaseTable, counted in its pages
   // The same on the memory of another device than the stream's (RemoteUses):
   whole_remote,
-  partial_remote
+  partial_remote,
+  /// Of a range, as the hit path grants it: counted in the buffer's word, known to its span (page/spans.hpp).
+  part
 };
 
 struct LeaseItem {
@@ -50,6 +52,13 @@ struct LeaseItem {
     std::atomic_ref(mode).store(as, std::memory_order_relaxed);
     std::atomic_ref(kind).store(LeaseKind::whole, std::memory_order_relaxed);
   }
+  void be_part(uint64_t from, uint64_t to, uint32_t of, uint8_t as) noexcept {
+    std::atomic_ref(begin).store(from, std::memory_order_relaxed);
+    std::atomic_ref(end).store(to, std::memory_order_relaxed);
+    std::atomic_ref(buffer).store(of, std::memory_order_relaxed);
+    std::atomic_ref(mode).store(as, std::memory_order_relaxed);
+    std::atomic_ref(kind).store(LeaseKind::part, std::memory_order_relaxed);
+  }
   void be_over() noexcept {
     std::atomic_ref(kind).store(LeaseKind::none, std::memory_order_relaxed);
   }
@@ -60,8 +69,8 @@ struct LeaseItem {
     item.buffer = std::atomic_ref(buffer).load(std::memory_order_relaxed);
     item.mode = std::atomic_ref(mode).load(std::memory_order_relaxed);
     if (item.whole()) return item;
-    item.begin = begin;
-    item.end = end;
+    item.begin = std::atomic_ref(begin).load(std::memory_order_relaxed);
+    item.end = std::atomic_ref(end).load(std::memory_order_relaxed);
     return item;
   }
 };
@@ -120,6 +129,7 @@ struct alignas(64) OwnLeases {
   std::atomic<uint32_t> system_thread{0};  ///< the system's number of it, set with `thread`
   std::atomic<uint64_t> hits{0};           ///< that are not in the ring
   LeaseList free;
+  Lease *ending = nullptr;  ///< of a range, between two steps of its release
   std::atomic<UseRing *> ring{
       nullptr};  ///< of what the thread acquires; made by it, when the stream is learned from
 };

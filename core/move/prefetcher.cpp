@@ -203,6 +203,8 @@ void Prefetcher::ask(Releasable &lock, PrefetchBatch &asked, uint32_t slot) {
   for (PrefetchRequest &request : asked) {
     request.asker = slot;
     request.bytes = bytes_of(request, false);
+    // A lease of a range on the hit path would count as a use of all of it.
+    page_.buffers.detach_span(request.buffer);
     hints_.ask(request, life, *this);
     // It is as good as used just now: what is older goes before it, also when the hint has ended.
     page_.buffers.target(request.buffer).region->used_at(env_.ticks.now());

@@ -93,6 +93,8 @@ class Prefetcher final : private policy::HintView {
   void note_use(uint32_t buffer, uint64_t begin, uint64_t end) noexcept WEIR_HELD {
     hints_.use(buffer, begin, end);
   }
+  /// Whether bytes of the buffer that a call has prefetched may be waiting for their use.
+  bool hinted(uint32_t buffer) const noexcept WEIR_HELD { return hints_.knows(buffer); }
   /// A demand has evicted the page, which is asked for again, in its turn.
   void note_evicted(const PageRef &ref, const PoolDevice &device) noexcept WEIR_HELD;
   /// A device has come.

@@ -205,6 +205,7 @@ class Engine final {
   bool acquire_first(Stream &stream, OwnLeases &own, weir_use &use, weir_lease *out) noexcept;
   bool acquire_one(Stream &stream, OwnLeases *own, weir_use &use, weir_lease *out,
                    uint64_t *what) noexcept;
+  bool acquire_beside(Stream &stream, StreamState &state, weir_use &use, weir_lease *out) noexcept;
   template <class Write>
   bool acquire_fast(Stream &stream, weir_use *uses, size_t count, Lease *lease,
                     Write &&write) noexcept;
@@ -221,7 +222,6 @@ class Engine final {
   // release.cpp
   Status release_set(weir_lease handle, StreamState *state, Stream &stream);
   Status release_taken(Lease *lease, StreamState &state, Stream &stream);
-  void release_fast(LeaseItem *item, Stamp stamp) noexcept;
   void release_slow(const LeaseItem &item, const Lease *lease, Stamp stamp) noexcept;
   // engine.cpp
   Status start_cold_tiers(backend::Runtime &runtime, uint32_t node);

@@ -10,6 +10,7 @@
 #include "core/lease/use_writer.hpp"
 #include "core/move/plan.hpp"
 #include "core/pool/engine.hpp"
+#include "core/pool/range_hits.hpp"
 
 #include <mutex>
 
@@ -126,6 +127,17 @@ template <class Write>
   return false;
 }
 
+/// A lone use that is not of a whole buffer. As above, and apart from it.
+[[gnu::noinline]] bool Engine::acquire_beside(Stream &stream, StreamState &state, weir_use &use,
+                                              weir_lease *out) noexcept {
+  OwnLeases *own = state.of_this_thread();
+  uint64_t unused = 0;
+  if (!RangeHits(pages_.buffers, config_.pool_id).acquire(stream, own, use, out, &unused))
+    return false;
+  own->hits.store(own->hits.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  return true;
+}
+
 Status Engine::acquire(Stream &stream, weir_use *uses, size_t count,
                        const page::AcquireOptions &options, weir_lease *out) {
   if (count == 0 || count > UINT16_MAX)
@@ -161,6 +173,7 @@ Status Engine::acquire(Stream &stream, weir_use *uses, size_t count,
 
 Status Engine::acquire_set(Stream &stream, StreamState &state, weir_use *uses, size_t count,
                            const page::AcquireOptions &options, Open open, weir_lease *out) {
+  if (count == 1 && open == Open::whole && acquire_beside(stream, state, uses[0], out)) return {};
   Lease *lease = nullptr;
   bool hit = false;
   {
@@ -225,6 +238,14 @@ Status Engine::acquire_logged(Stream &stream, StreamState &state, weir_use *uses
   lease::UseWriter writer(leases_.log, pages_.buffers);
   UseRing *ring = writer.ring(stream, state);
   if (ring == nullptr) return acquire_set(stream, state, uses, count, options, open, out);
+  uint64_t end = 0;
+  if (count == 1 && open == Open::whole &&
+      RangeHits(pages_.buffers, config_.pool_id)
+          .acquire(stream, state.in_turn(), uses[0], out, &end)) {
+    ring->hit_part(UseRecord::what(uses[0].buffer, uses[0].mode), uses[0].offset, end,
+                   leases_.log.when(options.operation));
+    return {};
+  }
   Lease *lease = nullptr;
   bool hit = false;
   {

@@ -6,11 +6,26 @@
 
 #include "core/move/plan.hpp"
 #include "core/pool/engine.hpp"
+#include "core/pool/range_hits.hpp"
 
 namespace weir::pool {
+namespace {
 
-/// A lease of several items, of ranges, on the CPU, or released on another stream than it was acquired on; or no lease.
+/// In the turn of the stream's timeline: ends a lease that the word of its buffer counts, if that has no fence of another stream.
+bool end_counted(page::BufferDirectory &buffers, RangeHits &ranges, const LeaseItem &item,
+                 Stamp stamp) noexcept {
+  if (item.kind == LeaseKind::part) return ranges.release(item, stamp);
+  page::Hot &hot = buffers.hot(item.buffer);
+  if (!item.whole() || !hot.publish(stamp)) return false;
+  hot.drop_lease(item.mode);
+  return true;
+}
+
+}  // namespace
+
+/// A lease of several items, of a range, on the CPU, or released on another stream than it was acquired on; or no lease.
 Status Engine::release_set(weir_lease handle, StreamState *state, Stream &stream) {
+  RangeHits ranges(pages_.buffers, config_.pool_id);
   if (state == nullptr)
     return fail(WEIR_ERROR_INVALID_HANDLE, "no lease %p on this pool", static_cast<void *>(handle));
   Stream &home = *state->stream;
@@ -19,14 +34,20 @@ Status Engine::release_set(weir_lease handle, StreamState *state, Stream &stream
     const Guard hold(home.timeline.lock);
     lease = state->find(handle);
     // Of two threads that release one lease only the first goes on.
-    if (lease != nullptr && home.device == stream.device) state->bury(lease);
+    if (lease != nullptr && home.device == stream.device) {
+      if (&home == &stream) ranges.begin_release(stream, *state, *lease);
+      state->bury(lease);
+    }
   }
   if (lease == nullptr)
     return fail(WEIR_ERROR_INVALID_HANDLE, "no unreleased lease %p", static_cast<void *>(handle));
   if (home.device != stream.device)
     return fail(WEIR_ERROR_INVALID_ARGUMENT,
                 "the stream given to release is of another device than the lease's");
-  return release_taken(lease, *state, stream);
+  if (!ranges.end_release(stream, *state)) return release_taken(lease, *state, stream);
+  state->give(lease);
+  if (leases_.admission.has_watchers()) wake_all();
+  return {};
 }
 
 /// Of a lease that no handle names any more.
@@ -38,17 +59,21 @@ Status Engine::release_taken(Lease *lease, StreamState &state, Stream &stream) {
   const auto stamp_of = [&](const LeaseItem &item) {
     return Stamp::make(stream.slot, point, item.writes());
   };
-  bool whole = false;
+  bool counted = false;  // in words
   for (uint32_t i = 0; i < count; ++i) {
     if (items[i].remote() && items[i].writes()) {
       Locked lock(lock_);
       leases_.remote_writes.end(lease, stamp_of(items[i]));
     }
-    whole = whole || items[i].whole();
+    counted = counted || items[i].whole() || items[i].kind == LeaseKind::part;
   }
-  if (whole) {
+  if (counted) {
     stream.timeline.take_turn();
-    for (uint32_t i = 0; i < count; ++i) release_fast(&items[i], stamp_of(items[i]));
+    RangeHits ranges(pages_.buffers, config_.pool_id);
+    for (uint32_t i = 0; i < count; ++i) {
+      if (end_counted(pages_.buffers, ranges, items[i], stamp_of(items[i])))
+        items[i].be_over();
+    }
     stream.timeline.end_record();
   }
   for (uint32_t i = 0; i < count; ++i) {
@@ -57,15 +82,6 @@ Status Engine::release_taken(Lease *lease, StreamState &state, Stream &stream) {
   state.give(lease);
   if (leases_.admission.has_watchers()) wake_all();
   return status;
-}
-
-/// In the turn of the stream's timeline: ends a lease of a whole buffer that has no fence of another stream.
-void Engine::release_fast(LeaseItem *item, Stamp stamp) noexcept {
-  if (!item->whole()) return;
-  page::Hot &hot = pages_.buffers.hot(item->buffer);
-  if (!hot.publish(stamp)) return;
-  hot.drop_lease(item->mode);
-  item->be_over();
 }
 
 void Engine::release_slow(const LeaseItem &item, const Lease *lease, Stamp stamp) noexcept {
@@ -77,8 +93,12 @@ void Engine::release_slow(const LeaseItem &item, const Lease *lease, Stamp stamp
   leases_.history.note(range.buffer, range.begin, range.end, stamp);
   where.region->past.last_use = std::max(where.region->past.last_use, stamp.point());
   // It may have been leased on the hit path.
-  if (item.whole()) movers_.prefetcher.note_use(range.buffer, range.begin, range.end);
-  leases_.leases.drop(range, item.mode, lease);
+  if (item.whole() || item.kind == LeaseKind::part)
+    movers_.prefetcher.note_use(range.buffer, range.begin, range.end);
+  if (item.kind == LeaseKind::part)
+    RangeHits(pages_.buffers, config_.pool_id).drop(item);
+  else
+    leases_.leases.drop(range, item.mode, lease);
   changed_.notify_all();
 }
 
