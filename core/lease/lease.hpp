@@ -18,6 +18,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <utility>
 #include <vector>
 
 namespace weir::lease {
@@ -127,7 +128,10 @@ struct LeaseList {
 struct alignas(64) OwnLeases {
   std::atomic<uint32_t> thread{0};  ///< its number; set once, under the stream's timeline lock
   std::atomic<uint32_t> system_thread{0};  ///< the system's number of it, set with `thread`
-  std::atomic<uint64_t> hits{0};           ///< that are not in the ring
+  /// Of announced operations so many hits may come before the thread tells of them, unless Prefetcher::alarms_ has changed. Its own.
+  uint32_t untold = 0, alarms = 0;
+  std::atomic<uint64_t> hits{0};       ///< that are not in the ring
+  std::atomic<uint64_t> announced{0};  ///< hits while the stream had announced operations
   LeaseList free;
   Lease *ending = nullptr;  ///< of a range, between two steps of its release
   std::atomic<UseRing *> ring{
@@ -164,7 +168,8 @@ struct alignas(64) StreamState {
   std::pmr::vector<Owned<Lease>>
       leases;  // pointers are stable; read by index without the pool's lock
 
-  uint64_t granted = 0;  ///< acquires that took the slow way
+  uint64_t granted = 0;            ///< acquires that took the slow way
+  std::array<uint64_t, 4> told{};  ///< what of `announced` the prefetcher has been told of
 
   /// Acquires that the hit path has granted. Takes the stream's timeline lock.
   uint64_t count_hits() noexcept {
@@ -211,6 +216,15 @@ struct alignas(64) StreamState {
     return thread != 0 && mine.thread.load(std::memory_order_relaxed) == thread ? &mine : nullptr;
   }
 
+  /// Hits of announced operations that nobody has been told of. Under the pool's lock.
+  uint64_t take_announced() noexcept {
+    uint64_t count = 0;
+    for (size_t i = 0; i < own.size(); ++i) {
+      const uint64_t all = own[i].announced.load(std::memory_order_relaxed);
+      count += all - std::exchange(told[i], all);
+    }
+    return count;
+  }
   bool has_announced() const noexcept {
     return (ways.load(std::memory_order_relaxed) & announced) != 0;
   }

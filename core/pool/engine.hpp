@@ -205,7 +205,8 @@ class Engine final {
   bool acquire_first(Stream &stream, OwnLeases &own, weir_use &use, weir_lease *out) noexcept;
   bool acquire_one(Stream &stream, OwnLeases *own, weir_use &use, weir_lease *out,
                    uint64_t *what) noexcept;
-  bool acquire_beside(Stream &stream, StreamState &state, weir_use &use, weir_lease *out) noexcept;
+  bool acquire_beside(Stream &stream, StreamState &state, weir_use &use, Open open,
+                      weir_lease *out) noexcept;
   template <class Write>
   bool acquire_fast(Stream &stream, weir_use *uses, size_t count, Lease *lease,
                     Write &&write) noexcept;

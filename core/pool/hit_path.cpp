@@ -127,14 +127,16 @@ template <class Write>
   return false;
 }
 
-/// A lone use that is not of a whole buffer. As above, and apart from it.
+/// A lone use that is not of a whole buffer, or is an announced operation. As above, and apart from it.
 [[gnu::noinline]] bool Engine::acquire_beside(Stream &stream, StreamState &state, weir_use &use,
-                                              weir_lease *out) noexcept {
+                                              Open open, weir_lease *out) noexcept {
   OwnLeases *own = state.of_this_thread();
   uint64_t unused = 0;
-  if (!RangeHits(pages_.buffers, config_.pool_id).acquire(stream, own, use, out, &unused))
+  if ((open == Open::whole || !acquire_one(stream, own, use, out, &unused)) &&
+      !RangeHits(pages_.buffers, config_.pool_id).acquire(stream, own, use, out, &unused))
     return false;
   own->hits.store(own->hits.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  if (open == Open::announced) movers_.prefetcher.note_hit(state, own);
   return true;
 }
 
@@ -173,7 +175,8 @@ Status Engine::acquire(Stream &stream, weir_use *uses, size_t count,
 
 Status Engine::acquire_set(Stream &stream, StreamState &state, weir_use *uses, size_t count,
                            const page::AcquireOptions &options, Open open, weir_lease *out) {
-  if (count == 1 && open == Open::whole && acquire_beside(stream, state, uses[0], out)) return {};
+  if (count == 1 && open != Open::shut && acquire_beside(stream, state, uses[0], open, out))
+    return {};
   Lease *lease = nullptr;
   bool hit = false;
   {
@@ -188,7 +191,7 @@ Status Engine::acquire_set(Stream &stream, StreamState &state, weir_use *uses, s
     }
   }
   if (hit) {
-    if (open == Open::announced) movers_.prefetcher.note_hit(state);
+    if (open == Open::announced) movers_.prefetcher.note_hit(state, state.of_this_thread());
     return {};
   }
   return acquire_missed(stream, state, uses, count, options, open == Open::whole, lease, out);
@@ -266,7 +269,7 @@ Status Engine::acquire_logged(Stream &stream, StreamState &state, weir_use *uses
     }
   }
   if (hit) {
-    if (open == Open::announced) movers_.prefetcher.note_hit(state);
+    if (open == Open::announced) movers_.prefetcher.note_hit(state, state.of_this_thread());
     return {};
   }
   WEIR_TRY(acquire_missed(stream, state, uses, count, options, open == Open::whole, lease, out));
