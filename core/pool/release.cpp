@@ -71,8 +71,7 @@ Status Engine::release_taken(Lease *lease, StreamState &state, Stream &stream) {
     stream.timeline.take_turn();
     RangeHits ranges(pages_.buffers, config_.pool_id);
     for (uint32_t i = 0; i < count; ++i) {
-      if (end_counted(pages_.buffers, ranges, items[i], stamp_of(items[i])))
-        items[i].be_over();
+      if (end_counted(pages_.buffers, ranges, items[i], stamp_of(items[i]))) items[i].be_over();
     }
     stream.timeline.end_record();
   }
