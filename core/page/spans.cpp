@@ -18,9 +18,10 @@ void Span::note(uint64_t before, backend::Stamp now, const SpanUse &use) noexcep
   }
   last_ = now.bits;
   const auto end = uses_.begin() + count_;
+  // What comes from the history comes in no order (History::fold).
   const auto covered = std::remove_if(uses_.begin(), end, [&use](const SpanUse &old) {
     return use.begin <= old.begin && old.end <= use.end &&
-           (use.stamp.write() || !old.stamp.write());
+           old.stamp.point() <= use.stamp.point() && (use.stamp.write() || !old.stamp.write());
   });
   count_ = static_cast<uint32_t>(covered - uses_.begin());
   if (count_ != most_uses) {
@@ -31,7 +32,9 @@ void Span::note(uint64_t before, backend::Stamp now, const SpanUse &use) noexcep
   SpanUse &last = uses_.back();
   last.begin = std::min(last.begin, use.begin);
   last.end = std::max(last.end, use.end);
-  last.stamp.bits = use.stamp.bits | (last.stamp.bits & backend::Stamp::write_bit);
+  const uint64_t write = (last.stamp.bits | use.stamp.bits) & backend::Stamp::write_bit;
+  if (use.stamp.point() > last.stamp.point()) last.stamp = use.stamp;
+  last.stamp.bits |= write;
 }
 
 Spans::~Spans() {
@@ -64,6 +67,17 @@ bool Spans::release(Hot &hot, const SpanLease &range, backend::Stamp stamp) noex
   span.note(before, backend::Stamp{hot.stamp.load(std::memory_order_relaxed)},
             {range.begin, range.end, stamp});
   hot.drop_lease(range.mode, Word::part);
+  return true;
+}
+
+bool Spans::release_whole(Hot &hot, uint8_t mode, backend::Stamp stamp) noexcept {
+  if (!hot.publish(stamp)) return false;
+  // A later stamp of a range may have been there, and still is.
+  if (Span *span = of(hot.word.load(std::memory_order_relaxed))) {
+    const Guard hold(span->lock);
+    span->forget();
+  }
+  hot.drop_lease(mode);
   return true;
 }
 

@@ -81,6 +81,8 @@ class Spans {
   /// Publishes the fence of a lease that try_lease() has granted, in the turn of its stream's timeline, and ends it. False: there is a fence
   /// of another stream, so this one belongs into the history; the lease is still counted.
   bool release(Hot &hot, const SpanLease &range, backend::Stamp stamp) noexcept;
+  /// The same of a lease of the whole buffer whose fence may be older than the stamp: from then on that stands for all of the buffer.
+  bool release_whole(Hot &hot, uint8_t mode, backend::Stamp stamp) noexcept;
   /// Ends one whose fence is elsewhere.
   void drop(Hot &hot, uint8_t mode) noexcept;
 

@@ -15,10 +15,9 @@ namespace {
 bool end_counted(page::BufferDirectory &buffers, RangeHits &ranges, const LeaseItem &item,
                  Stamp stamp) noexcept {
   if (item.kind == LeaseKind::part) return ranges.release(item, stamp);
-  page::Hot &hot = buffers.hot(item.buffer);
-  if (!item.whole() || !hot.publish(stamp)) return false;
-  hot.drop_lease(item.mode);
-  return true;
+  // Its fence was recorded in another turn: who has recorded since may have published already.
+  return item.whole() &&
+         buffers.spans().release_whole(buffers.hot(item.buffer), item.mode, stamp);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "tests/support/failing_memory.hpp"
 
+#include <algorithm>
 #include <vector>
 
 #include "tests/support/cmocka.hpp"  // last: it has macros with plain names
@@ -153,6 +154,46 @@ void a_stamp_stands_for_the_ranges_used(void **) {
   }
 }
 
+/// Two threads of one stream: a lease of the whole has its fence before one of a range, and publishes it after.
+void a_late_release_of_the_whole_stands_for_all(void **) {
+  Table table;
+  const uint32_t buffer = table.add();
+  assert_true(table.attach(buffer));
+  Hot &hot = table.hot(buffer);
+  const SpanLease read{10, 20, WEIR_READ};
+  uint64_t where = 0;
+  assert_true(hot.try_lease(hot.generation(), WEIR_READ, slot, home, &where));
+  assert_true(table.lease(buffer, read));
+  assert_true(table.release(buffer, read, 5));
+  assert_int_equal(table.uses(buffer).size(), 1);
+  assert_true(table.spans.release_whole(hot, WEIR_READ, Stamp::make(slot, 4, false)));
+  assert_int_equal(hot.last_use().point(), 5);
+  assert_int_equal(table.uses(buffer).size(), 0);
+  assert_int_equal(Word::leases(hot.word), 0);
+}
+
+/// As they come from the history: none is dropped for one that ends before it.
+void uses_may_come_in_no_order(void **) {
+  const Stamp last = Stamp::make(slot, 100, true);
+  for (const uint64_t late : {0U, 2U, 5U, 6U, 9U}) {
+    Span span;
+    uint64_t before = 0;
+    const auto note = [&](uint64_t begin, uint64_t end, uint64_t point) {
+      span.note(before, last, {begin, end, Stamp::make(slot, point, false)});
+      before = last.bits;
+    };
+    for (uint64_t i = 0; i < 10; ++i) note(10 * i, 10 * i + 10, i == late ? 50 : 20 - i);
+    note(0, size, 30);
+    const auto uses = span.uses(last);
+    assert_true(std::any_of(uses.begin(), uses.end(), [&](const SpanUse &use) {
+      return use.begin <= 10 * late && 10 * late + 10 <= use.end && use.stamp.point() >= 50;
+    }));
+    assert_true(std::any_of(uses.begin(), uses.end(), [&](const SpanUse &use) {
+      return use.begin == 0 && use.end == size && use.stamp.point() >= 30;
+    }));
+  }
+}
+
 void a_fence_of_another_stream_is_not_replaced(void **) {
   Table table;
   const uint32_t buffer = table.add();
@@ -241,6 +282,8 @@ int main() {
       cmocka_unit_test(one_range_at_a_time_is_counted_in_the_word),
       cmocka_unit_test(what_forbids_the_whole_forbids_a_range),
       cmocka_unit_test(a_stamp_stands_for_the_ranges_used),
+      cmocka_unit_test(a_late_release_of_the_whole_stands_for_all),
+      cmocka_unit_test(uses_may_come_in_no_order),
       cmocka_unit_test(a_fence_of_another_stream_is_not_replaced),
       cmocka_unit_test(spans_go_round),
       cmocka_unit_test(where_all_are_leased_there_is_none),
