@@ -41,13 +41,14 @@ class PastUses {
 
   /// Throws std::bad_alloc with nothing changed.
   void add(const PastUse &use, backend::StreamTable &streams) {
-    forget_passed(streams);
     std::erase_if(uses_, [&use](const PastUse &old) {
       // Not every use added is the latest: the hit path's stamp moves here when another stream comes.
       return old.stamp.slot() == use.stamp.slot() && old.stamp.point() <= use.stamp.point() &&
              use.begin <= old.begin && old.end <= use.end &&
              (use.stamp.write() || !old.stamp.write());
     });
+    // Asking whether a few have passed would cost more than keeping them.
+    if (uses_.size() >= few) forget_passed(streams);
     if (uses_.size() >= merge_above) return merge(use);
     uses_.push_back(use);
   }
@@ -59,7 +60,7 @@ class PastUses {
   std::span<const PastUse> uses() const noexcept { return uses_; }
 
  private:
-  static constexpr size_t merge_above = 32;
+  static constexpr size_t few = 4, merge_above = 32;
 
   /// Of many small ranges one entry a stream stands for all that come.
   void merge(const PastUse &use) {

@@ -133,7 +133,6 @@ struct alignas(64) OwnLeases {
   std::atomic<uint64_t> hits{0};       ///< that are not in the ring
   std::atomic<uint64_t> announced{0};  ///< hits while the stream had announced operations
   LeaseList free;
-  Lease *ending = nullptr;  ///< of a range, between two steps of its release
   std::atomic<UseRing *> ring{
       nullptr};  ///< of what the thread acquires; made by it, when the stream is learned from
 };

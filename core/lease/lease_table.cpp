@@ -51,11 +51,13 @@ bool keeps(const page::Spans::Look &seen, const page::Region &region, uint64_t b
 LeaseTable::Conflict LeaseTable::conflict(const Range &range, bool write,
                                           ClaimScope scope) const noexcept {
   const page::Hot &hot = buffers_.hot(range.buffer);
-  const page::Spans::Look seen = buffers_.spans().look(hot);
-  if (const Conflict counted = counted_conflict(seen, hot.size(), range, write, scope);
-      counted.end != 0)
-    return counted;
-  if ((seen.word & Word::partial) == 0) return {};
+  const uint64_t word = hot.word.load(std::memory_order_acquire);
+  if (Word::leases(word) != 0) {
+    const Conflict counted =
+        counted_conflict(buffers_.spans().look(hot), hot.size(), range, write, scope);
+    if (counted.end != 0) return counted;
+  }
+  if ((word & Word::partial) == 0) return {};
   const auto others = partials(range.buffer);
   const auto found = std::find_if(others.begin(), others.end(), [&](const Partial &other) {
     return (write || other.mode != WEIR_READ) &&
@@ -79,7 +81,8 @@ bool LeaseTable::take(const Range &range, uint8_t mode, ClaimScope scope, const 
   count_pages(*range.region, range.base + range.begin, range.base + range.end, 1);
   // The flag has closed the hit path; what it granted before shows in the word.
   const page::Hot &hot = buffers_.hot(range.buffer);
-  if (counted_conflict(buffers_.spans().look(hot), hot.size(), range, write, scope).end == 0)
+  if (Word::leases(hot.word.load(std::memory_order_acquire)) == 0 ||
+      counted_conflict(buffers_.spans().look(hot), hot.size(), range, write, scope).end == 0)
     return true;
   drop(range, mode, lease);
   return false;

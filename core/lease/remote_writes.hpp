@@ -27,7 +27,8 @@ class RemoteWrites {
 
   /// So that as many can be noted without failing.
   void reserve(size_t count) WEIR_HELD {
-    forget_done();
+    // Asking whether a few have been done would cost more than keeping them.
+    if (writes_.size() >= few) forget_done();
     grow_by(writes_, count);
   }
   void note(const RemoteWrite &write) noexcept WEIR_HELD { writes_.push_back(write); }
@@ -55,6 +56,8 @@ class RemoteWrites {
   }
 
  private:
+  static constexpr size_t few = 8;
+
   /// A lost device's fences count as passed too: that is not enough.
   void forget_done() noexcept WEIR_HELD {
     std::erase_if(writes_, [this](const RemoteWrite &write) {

@@ -20,8 +20,8 @@ void Span::note(uint64_t before, backend::Stamp now, const SpanUse &use) noexcep
   const auto end = uses_.begin() + count_;
   // What comes from the history comes in no order (History::fold).
   const auto covered = std::remove_if(uses_.begin(), end, [&use](const SpanUse &old) {
-    return use.begin <= old.begin && old.end <= use.end &&
-           old.stamp.point() <= use.stamp.point() && (use.stamp.write() || !old.stamp.write());
+    return use.begin <= old.begin && old.end <= use.end && old.stamp.point() <= use.stamp.point() &&
+           (use.stamp.write() || !old.stamp.write());
   });
   count_ = static_cast<uint32_t>(covered - uses_.begin());
   if (count_ != most_uses) {

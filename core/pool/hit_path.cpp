@@ -128,15 +128,14 @@ template <class Write>
 }
 
 /// A lone use that is not of a whole buffer, or is an announced operation. As above, and apart from it.
-[[gnu::noinline]] bool Engine::acquire_beside(Stream &stream, StreamState &state, weir_use &use,
-                                              Open open, weir_lease *out) noexcept {
-  OwnLeases *own = state.of_this_thread();
+[[gnu::noinline]] bool Engine::acquire_beside(Stream &stream, StreamState &state, OwnLeases &own,
+                                              weir_use &use, Open open, weir_lease *out) noexcept {
   uint64_t unused = 0;
-  if ((open == Open::whole || !acquire_one(stream, own, use, out, &unused)) &&
-      !RangeHits(pages_.buffers, config_.pool_id).acquire(stream, own, use, out, &unused))
+  if ((open == Open::whole || !acquire_one(stream, &own, use, out, &unused)) &&
+      !RangeHits(pages_.buffers, config_.pool_id).acquire(stream, &own, use, out, &unused))
     return false;
-  own->hits.store(own->hits.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  if (open == Open::announced) movers_.prefetcher.note_hit(state, own);
+  own.hits.store(own.hits.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  if (open == Open::announced) movers_.prefetcher.note_hit(state, &own);
   return true;
 }
 
@@ -175,11 +174,13 @@ Status Engine::acquire(Stream &stream, weir_use *uses, size_t count,
 
 Status Engine::acquire_set(Stream &stream, StreamState &state, weir_use *uses, size_t count,
                            const page::AcquireOptions &options, Open open, weir_lease *out) {
-  if (count == 1 && open != Open::shut && acquire_beside(stream, state, uses[0], open, out))
-    return {};
   Lease *lease = nullptr;
   bool hit = false;
-  {
+  OwnLeases *own = count == 1 ? state.of_this_thread() : nullptr;
+  if (own != nullptr && own->free.head != nullptr) {
+    if (open != Open::shut && acquire_beside(stream, state, *own, uses[0], open, out)) return {};
+    lease = own->free.pop();  // for it a hit has been tried
+  } else {
     const Guard hold(stream.timeline.lock);
     state.adopt_this_thread();
     lease = state.take(&memory_);
@@ -277,15 +278,11 @@ Status Engine::acquire_logged(Stream &stream, StreamState &state, weir_use *uses
   return {};
 }
 
-/// Under the timeline's lock: takes a lease of one whole buffer from whoever else may want to release it, and the turn to record
-/// its fence. nullptr: it is not of this kind, or another thread has the turn, and nothing has happened.
-inline Lease *Engine::take_one(Stream &stream, StreamState &state, weir_lease handle) noexcept {
+/// Under the timeline's lock: takes a lease from whoever else may want to release it, and the turn to record its fence. nullptr: there is no
+/// such lease, or another thread has the turn, and nothing has happened.
+inline Lease *Engine::take_own(Stream &stream, StreamState &state, weir_lease handle) noexcept {
   Lease *lease = state.find(handle);
-  if (lease == nullptr || lease->count != 1) return nullptr;
-  const LeaseItem &item = lease->few[0];
-  if (item.kind != LeaseKind::whole) return nullptr;
-  const Stamp seen{pages_.buffers.hot(item.buffer).stamp.load(std::memory_order_relaxed)};
-  if ((seen && seen.slot() != stream.slot) || !stream.timeline.begin_record()) return nullptr;
+  if (lease == nullptr || !stream.timeline.begin_record()) return nullptr;
   state.bury(lease);
   return lease;
 }
@@ -293,22 +290,27 @@ inline Lease *Engine::take_one(Stream &stream, StreamState &state, weir_lease ha
 Status Engine::release(weir_lease handle, Stream &stream) {
   const uint32_t slot = StreamState::slot_of(handle);
   StreamState *state = leases_.states.find(slot);
-  if (state == nullptr || slot != stream.slot) return release_set(handle, state, stream);
+  if (state == nullptr || slot != stream.slot)
+    return services_.releases.elsewhere(handle, state, stream);
   backend::Timeline &timeline = stream.timeline;
   Lease *lease = nullptr;
   {
     const Guard hold(timeline.lock);
-    lease = take_one(stream, *state, handle);
+    lease = take_own(stream, *state, handle);
   }
-  if (lease == nullptr) return release_set(handle, state, stream);
+  if (lease == nullptr) return services_.releases.elsewhere(handle, state, stream);
   // No lock is held: the runtime takes as long over it as its channel is full.
-  const uint8_t mode = lease->few[0].mode;
-  page::Hot &hot = pages_.buffers.hot(lease->few[0].buffer);
+  const LeaseItem &item = lease->few[0];
+  if (lease->count != 1 || item.kind != LeaseKind::whole)
+    return services_.releases.in_turn(lease, *state, stream);
+  const uint8_t mode = item.mode;
+  page::Hot &hot = pages_.buffers.hot(item.buffer);
   uint64_t point = 0;
-  const bool published = timeline.record_in_turn(&point).ok() &&
-                         hot.publish(Stamp::make(stream.slot, point, mode != WEIR_READ));
+  const bool recorded = timeline.record_in_turn(&point).ok();
+  const bool published = recorded && hot.publish(Stamp::make(slot, point, mode != WEIR_READ));
   timeline.end_record();
-  if (!published) return release_taken(lease, *state, stream);
+  if (!published)
+    return services_.releases.unpublished(lease, *state, stream, recorded ? point : 0);
   state->give(lease);
   hot.drop_lease(mode);
   if (leases_.admission.has_watchers()) wake_all();

@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A lease of one range, from acquire to release.
+// Granting a lease of one range.
 
 #include "core/pool/range_hits.hpp"
-
-#include <mutex>
-#include <utility>
 
 namespace weir::pool {
 
@@ -18,6 +15,7 @@ bool RangeHits::acquire(Stream &stream, OwnLeases *own, weir_use &use, weir_leas
       use.mode - 1U > 2U || !buffers_.decode(use.buffer, &index, &generation))
     return false;
   page::Hot &hot = buffers_.hot(index);
+  if (page::Word::span(hot.word.load(std::memory_order_relaxed)) == 0) return false;
   const uint64_t size = hot.size();
   if (use.offset >= size) return false;
   const uint64_t length = use.length != WEIR_WHOLE ? use.length : size - use.offset;
@@ -33,27 +31,6 @@ bool RangeHits::acquire(Stream &stream, OwnLeases *own, weir_use &use, weir_leas
   *out = StreamState::handle(pool_id_, stream.slot, *lease);
   *end = range.end;
   return true;
-}
-
-void RangeHits::begin_release(Stream &stream, StreamState &state, Lease &lease) noexcept {
-  OwnLeases *own = state.of_this_thread();
-  const LeaseItem &item = lease.few[0];
-  if (own == nullptr || lease.count != 1 || item.kind != LeaseKind::part) return;
-  const Stamp seen{buffers_.hot(item.buffer).stamp.load(std::memory_order_relaxed)};
-  if ((seen && seen.slot() != stream.slot) || !stream.timeline.begin_record()) return;
-  own->ending = &lease;
-}
-
-bool RangeHits::end_release(Stream &stream, StreamState &state) noexcept {
-  OwnLeases *own = state.of_this_thread();
-  Lease *lease = own != nullptr ? std::exchange(own->ending, nullptr) : nullptr;
-  if (lease == nullptr) return false;
-  const LeaseItem &item = lease->few[0];
-  uint64_t point = 0;
-  const bool ended = stream.timeline.record_in_turn(&point).ok() &&
-                     release(item, Stamp::make(stream.slot, point, item.writes()));
-  stream.timeline.end_record();
-  return ended;
 }
 
 }  // namespace weir::pool

@@ -4,77 +4,22 @@
 // leased, may leave the device, and waits for nobody. What overlaps conflicts and waits as ever.
 
 #include <map>
-#include <random>
 
 // First: the fixture's macro `ok` would meet the core's own functions of that name.
 #include "core/lease/use_log.hpp"
 
 #include "tests/support/watchdog.hpp"
-#include "tests/unit/interposed_host.hpp"
-#include "tests/unit/lock_holder.hpp"
+#include "tests/unit/range_scene.hpp"
 
 namespace {
 
 using namespace weir::test;
 
-constexpr uint32_t pages = 8;
-const uint64_t size = pages * page_bytes;
+using Scene = RangeScene;
 
 void learn(weir_context context) {
   reinterpret_cast<weir::pool::Context *>(context)->learns = true;
 }
-
-weir_use part(weir_buffer buffer, uint32_t mode, uint32_t first, uint32_t count = 1) {
-  weir_use use = WEIR_USE(buffer, mode);
-  use.offset = first * page_bytes;
-  use.length = count * page_bytes;
-  return use;
-}
-
-struct Scene : World {
-  weir_buffer buffer_ = nullptr;
-  weir_stream other = nullptr;
-  uint64_t address = 0;
-
-  explicit Scene(const Setup &setup = {.device_pages = 32, .host_pages = 64}) : World(setup) {
-    ok(weir_stream_create(context, 0, 0, &other));
-    buffer_ = written(1);
-  }
-  /// Its ranges are leased by the hit path of the first stream from now on.
-  weir_buffer written(uint32_t seed) {
-    const weir_buffer made = buffer(size);
-    fill(made, size, seed);
-    weir_lease lease = nullptr;
-    ok(acquire(made, WEIR_READ_WRITE, &lease, &address));
-    ok(weir_release(lease, streams[0]));
-    ok(weir_stream_synchronize(streams[0]));
-    once(part(made, WEIR_READ, 0));
-    return made;
-  }
-  weir_result lease(weir_use use, weir_lease *out, weir_stream stream = nullptr) {
-    return weir_acquire(pool, stream != nullptr ? stream : streams[0], &use, 1, nullptr, out);
-  }
-  void once(weir_use use, weir_stream stream = nullptr) {
-    weir_lease out = nullptr;
-    ok(lease(use, &out, stream));
-    ok(weir_release(out, stream != nullptr ? stream : streams[0]));
-  }
-  /// A kernel that stands in the stream, under a lease.
-  void stand(weir_use use, weir_stream stream, Blocker *work) {
-    weir_lease out = nullptr;
-    ok(lease(use, &out, stream));
-    ok(weir_stream_host_call(stream, Blocker::stand, work));
-    ok(weir_release(out, stream));
-  }
-  void end() {
-    ok(weir_stream_synchronize(streams[0]));
-    ok(weir_stream_synchronize(other));
-    validate(*this);
-    ok(weir_buffer_destroy(pool, buffer_));
-    ok(weir_stream_close(other));
-    close();
-  }
-};
 
 void without_the_pools_lock(const Setup &setup) {
   Watchdog dog;
@@ -445,92 +390,6 @@ void who_learns_is_told_of_ranges(void **) {
   scene.end();
 }
 
-/// Who has which page now, as the test's threads know it.
-struct Pages {
-  std::array<std::atomic<int>, pages> readers{}, writers{};
-  std::atomic<uint64_t> wrong{0};
-
-  void enter(uint32_t first, uint32_t count, bool write) {
-    for (uint32_t p = first; p < first + count; ++p) {
-      const int others = write ? ++writers[p] - 1 : (++readers[p], 0);
-      if (others != 0 || (write ? readers[p] : writers[p]) != 0) ++wrong;
-    }
-  }
-  void leave(uint32_t first, uint32_t count, bool write) {
-    for (uint32_t p = first; p < first + count; ++p) --(write ? writers : readers)[p];
-  }
-};
-
-/// Threads lease ranges and the whole at random, on one stream and on two, while pages leave and come back: no two that may not be
-/// had together ever are, nothing leased is taken out, and what was written stays.
-void threads_share_a_buffer(void **) {
-  Watchdog dog;
-  Scene scene({.device_pages = 12, .host_pages = 64});
-  Pages have;
-  std::atomic<bool> over{false};
-  std::atomic<uint64_t> failures{0}, granted{0};
-  std::array<std::atomic<uint64_t>, pages> versions{};
-  // On the host backend the CPU finds the bytes at their address, once the stream's work is done.
-  const auto body = [&](uint32_t who) -> weir_result {
-    std::mt19937 random(who);
-    const weir_stream stream = who % 2 == 0 ? scene.streams[0] : scene.other;
-    for (int i = 0; i < 1500; ++i) {
-      const bool whole = random() % 8 == 0;
-      const auto first = static_cast<uint32_t>(whole ? 0 : random() % pages);
-      const auto count = static_cast<uint32_t>(whole ? pages : 1 + random() % (pages - first));
-      const bool write = random() % 2 == 0;
-      weir_use use = part(scene.buffer_, write ? WEIR_READ_WRITE : WEIR_READ, first, count);
-      weir_lease lease = nullptr;
-      const weir_result result = weir_acquire(scene.pool, stream, &use, 1, nullptr, &lease);
-      if (result == WEIR_ERROR_LEASE_CONFLICT || result == WEIR_ERROR_WOULD_BLOCK) continue;
-      if (result != WEIR_SUCCESS) {
-        ++failures;
-        continue;
-      }
-      ++granted;
-      have.enter(first, count, write);
-      if (weir_stream_synchronize(stream) != WEIR_SUCCESS) ++failures;
-      for (uint32_t p = first; p < first + count; ++p) {
-        auto *word =
-            reinterpret_cast<std::atomic<uint64_t> *>(use.address + (p - first) * page_bytes);
-        const uint64_t expected = versions[p].load();
-        if (expected != 0 && word->load() != expected) ++have.wrong;
-        if (!write) continue;
-        const uint64_t fresh = (uint64_t{who + 1} << 32) + static_cast<uint64_t>(i) + 1;
-        word->store(fresh);
-        versions[p].store(fresh);
-      }
-      have.leave(first, count, write);
-      if (weir_release(lease, stream) != WEIR_SUCCESS) ++failures;
-    }
-    return WEIR_SUCCESS;
-  };
-  dog.at("threads that lease");
-  {
-    Task trimmer([&] {
-      while (!over) {
-        if (trim_all(scene) != WEIR_SUCCESS) ++failures;
-        std::this_thread::yield();
-      }
-      return WEIR_SUCCESS;
-    });
-    {
-      Task a([&] { return body(0); }), b([&] { return body(1); }), c([&] { return body(2); });
-      ok(a.join());
-      ok(b.join());
-      ok(c.join());
-    }
-    over = true;
-    ok(trimmer.join());
-  }
-  dog.at("the end");
-  assert_int_equal(failures, 0);
-  assert_int_equal(have.wrong, 0);
-  assert_true(granted > 100);
-  scene.end();
-  dog.stop();
-}
-
 }  // namespace
 
 int main() {
@@ -552,7 +411,6 @@ int main() {
       cmocka_unit_test(a_prefetch_waits_for_its_bytes),
       cmocka_unit_test(spans_are_passed_on),
       cmocka_unit_test(who_learns_is_told_of_ranges),
-      cmocka_unit_test(threads_share_a_buffer),
   };
   return cmocka_run_group_tests_name("range hits", tests, nullptr, nullptr);
 }
