@@ -47,8 +47,8 @@ class PastUses {
              use.begin <= old.begin && old.end <= use.end &&
              (use.stamp.write() || !old.stamp.write());
     });
-    // Asking whether a few have passed would cost more than keeping them.
-    if (uses_.size() >= few) forget_passed(streams);
+    // Asking each time whether they have passed would cost more than keeping them where there is room.
+    if (uses_.size() == uses_.capacity() || uses_.size() >= merge_above) forget_passed(streams);
     if (uses_.size() >= merge_above) return merge(use);
     uses_.push_back(use);
   }
@@ -60,7 +60,7 @@ class PastUses {
   std::span<const PastUse> uses() const noexcept { return uses_; }
 
  private:
-  static constexpr size_t few = 4, merge_above = 32;
+  static constexpr size_t merge_above = 32;
 
   /// Of many small ranges one entry a stream stands for all that come.
   void merge(const PastUse &use) {

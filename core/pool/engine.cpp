@@ -105,8 +105,7 @@ Engine::Services::Services(const Env &env, const PageLayer &page, const LeaseLay
               publisher},
              movers.evictor),
       publisher(env, page, lease,
-                {owners.carrier, engine.memory_, movers.losses, movers.prefetcher}),
-      releases(env, page, lease, movers.losses, movers.prefetcher) {}
+                {owners.carrier, engine.memory_, movers.losses, movers.prefetcher}) {}
 
 Status Engine::start(page::EngineConfig config) {
   config_ = std::move(config);

@@ -195,7 +195,6 @@ class Engine final {
     PolicyStore policy_store;
     Upkeep upkeep;
     Publisher publisher;
-    Releases releases;
   };
 
   // hit_path.cpp
@@ -219,6 +218,7 @@ class Engine final {
                         weir_lease *out);
   Status acquire_logged(Stream &stream, StreamState &state, weir_use *uses, size_t count,
                         const page::AcquireOptions &options, Open open, weir_lease *out);
+  Releases releases() noexcept { return {env_, page_, lease_, movers_.losses, movers_.prefetcher}; }
   Lease *take_own(Stream &stream, StreamState &state, weir_lease handle) noexcept;
   // first_use.cpp
   bool lease_fresh(const Stream &stream, weir_use &use) noexcept;

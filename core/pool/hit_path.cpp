@@ -290,27 +290,25 @@ inline Lease *Engine::take_own(Stream &stream, StreamState &state, weir_lease ha
 Status Engine::release(weir_lease handle, Stream &stream) {
   const uint32_t slot = StreamState::slot_of(handle);
   StreamState *state = leases_.states.find(slot);
-  if (state == nullptr || slot != stream.slot)
-    return services_.releases.elsewhere(handle, state, stream);
+  if (state == nullptr || slot != stream.slot) return releases().elsewhere(handle, state, stream);
   backend::Timeline &timeline = stream.timeline;
   Lease *lease = nullptr;
   {
     const Guard hold(timeline.lock);
     lease = take_own(stream, *state, handle);
   }
-  if (lease == nullptr) return services_.releases.elsewhere(handle, state, stream);
+  if (lease == nullptr) return releases().elsewhere(handle, state, stream);
   // No lock is held: the runtime takes as long over it as its channel is full.
   const LeaseItem &item = lease->few[0];
   if (lease->count != 1 || item.kind != LeaseKind::whole)
-    return services_.releases.in_turn(lease, *state, stream);
+    return releases().in_turn(lease, *state, stream);
   const uint8_t mode = item.mode;
   page::Hot &hot = pages_.buffers.hot(item.buffer);
   uint64_t point = 0;
   const bool recorded = timeline.record_in_turn(&point).ok();
   const bool published = recorded && hot.publish(Stamp::make(slot, point, mode != WEIR_READ));
   timeline.end_record();
-  if (!published)
-    return services_.releases.unpublished(lease, *state, stream, recorded ? point : 0);
+  if (!published) return releases().unpublished(lease, *state, stream, recorded ? point : 0);
   state->give(lease);
   hot.drop_lease(mode);
   if (leases_.admission.has_watchers()) wake_all();

@@ -121,7 +121,8 @@ void nobody_takes_what_is_leased(void **) {
       expect_result(WEIR_ERROR_BUSY, weir_buffer_destroy(scene.pool, scene.buffer_));
       // Neighbours go, and what is leased stays where it is.
       ok(weir_buffer_destroy(scene.pool, before));
-      ok(weir_pool_defragment(scene.pool, nullptr, nullptr));
+      weir_defragment_desc desc = WEIR_DEFRAGMENT_DESC_INIT;
+      ok(weir_pool_defragment(scene.pool, &desc, nullptr));
       ok(trim_all(scene));
       weir_lease again = nullptr;
       weir_use same = part(scene.buffer_, WEIR_READ, 2);
