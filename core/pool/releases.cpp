@@ -26,6 +26,13 @@ bool wrote_elsewhere(Lease &lease) noexcept {
                      [](const LeaseItem &item) { return item.remote() && item.writes(); });
 }
 
+/// Who waits for room is told what ends without the pool's lock only if he has asked for it.
+void wake_watchers(const Env &env, const LeaseLayer &lease) noexcept {
+  if (!lease.admission.has_watchers()) return;
+  const Locked lock(env.sync.lock);
+  env.sync.changed.notify_all();
+}
+
 }  // namespace
 
 /// On another stream than it was acquired on, or while another thread records; or there is no such lease.
@@ -51,12 +58,26 @@ Status Releases::elsewhere(weir_lease handle, StreamState *state, Stream &stream
 /// Of a lease that no handle names any more, here and below. The caller has the turn of the stream's timeline, which ends here: what is
 /// counted in words publishes the fence in the turn that has recorded it.
 Status Releases::in_turn(Lease *lease, StreamState &state, Stream &stream) {
-  const bool elsewhere = wrote_elsewhere(*lease);
+  // Of one range, as the hit path grants it: its lease must not take twice what one of the whole does.
+  const LeaseItem &first = lease->few[0];
+  const bool range = lease->count == 1 && first.kind == LeaseKind::part;
+  const bool elsewhere = !range && wrote_elsewhere(*lease);
   uint64_t point = 0;
+  bool over = false;
   const bool recorded = stream.timeline.record_in_turn(&point).ok();
-  if (recorded) end_counted(*lease, stream, point);
+  if (recorded && range)
+    over = page_.buffers.spans().release(page_.buffers.hot(first.buffer),
+                                         {first.begin, first.end, first.mode},
+                                         stamp_of(first, stream, point));
+  else if (recorded)
+    end_counted(*lease, stream, point);
   stream.timeline.end_record();
   if (!recorded) return taken(lease, state, stream);
+  if (over) {
+    state.give(lease);
+    wake_watchers(env_, lease_);
+    return {};
+  }
   end_listed(lease, state, stream, point, elsewhere);
   return {};
 }
@@ -114,9 +135,7 @@ void Releases::end_listed(Lease *lease, StreamState &state, const Stream &stream
     }
   }
   state.give(lease);
-  if (!lease_.admission.has_watchers()) return;
-  const Locked lock(env_.sync.lock);
-  env_.sync.changed.notify_all();
+  wake_watchers(env_, lease_);
 }
 
 void Releases::end_item(const LeaseItem &item, const Lease *lease, Stamp stamp) noexcept {
