@@ -76,16 +76,18 @@ void pages_on_their_way_out_are_not_leased(void **) {
   Watchdog dog;
   for (const char *point : {"evict.claimed", "evict.unmapped"}) {
     Scene scene;
-    Gate gate(scene.pool, point);
-    Task trimmer([&] { return trim_all(scene); });
-    dog.at("an eviction under way");
-    gate.await();
     weir_lease held = nullptr;
-    Task task([&] { return scene.lease(part(scene.buffer_, WEIR_READ_WRITE, 2), &held); });
-    assert_true(keeps_waiting(task));
-    gate.open();
-    ok(trimmer.join());
-    ok(task.join());
+    {
+      Gate gate(scene.pool, point);
+      Task trimmer([&] { return trim_all(scene); });
+      dog.at("an eviction under way");
+      gate.await();
+      Task task([&] { return scene.lease(part(scene.buffer_, WEIR_READ_WRITE, 2), &held); });
+      assert_true(keeps_waiting(task));
+      gate.open();
+      ok(trimmer.join());
+      ok(task.join());
+    }
     validate(scene);
     ok(trim_all(scene));
     assert_int_equal(query(scene, scene.buffer_).device_bytes, page_bytes);
