@@ -402,6 +402,8 @@ Status Acquirer::acquire(Stream &stream, weir_use *uses, size_t count,
     if_memory([&]() WEIR_HELD { others_.prefetcher.note_acquire(*state, nullptr); });
     return {};
   }
+  // What is over may make room.
+  if (state != nullptr && state->has_announced()) others_.prefetcher.settle(*state);
   const RangeScope range(env_.sync.tap.ranges(), RangeKind::acquire,
                          [&](RangeText &text) WEIR_HELD {
                            name_acquire(page_.buffers, {uses, count}, text);

@@ -216,7 +216,8 @@ void Grants::leave_latest(move::Plan &plan) noexcept {
   Region &region = *item.region;
   const uint64_t word = page_.buffers.hot(item.buffer).word.load(std::memory_order_relaxed);
   const uint64_t own = item.writes() ? 0 : Word::reader;
-  const bool leased = (word & Word::partial) != 0 || (word & Word::readers_mask) > own;
+  const bool leased =
+      (word & (Word::partial | Word::part)) != 0 || (word & Word::readers_mask) > own;
   for (uint32_t p = item.first; p <= item.last; ++p) {
     page_.tiers.end_version(region, p);
     pages_.written(region, p, written_bit(plan, region, p));

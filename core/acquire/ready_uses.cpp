@@ -4,6 +4,8 @@
 
 #include "core/acquire/ready_uses.hpp"
 
+#include "core/page/spans.hpp"
+
 #include <algorithm>
 
 namespace weir::acquire {
@@ -49,11 +51,48 @@ bool ReadyUses::ready(const lease::Range &range, bool write, const PoolDevice &d
   return true;
 }
 
-bool ReadyUses::take(const Stream &stream, const PoolDevice &device, const weir_use &use,
-                     const Lease *lease, LeaseItem *item) {
-  lease::Range range;
-  if (!resolve(use, &range)) return false;
-  const bool write = use.mode != WEIR_READ;
+bool ReadyUses::open_ranges(const Stream &stream, const PoolDevice &device,
+                            const lease::Range &range) {
+  page::Hot &hot = page_.buffers.hot(range.buffer);
+  Region &region = *range.region;
+  constexpr uint64_t unusual = Word::partial | Word::part | Word::closing | Word::virgin;
+  if (region.is.slab || region.shards != nullptr || region.home != device.place) return false;
+  const Residence *home = region.on(region.home);
+  if (home == nullptr || home->resident != region.pages.size() ||
+      (hot.word.load(std::memory_order_relaxed) & unusual) != 0 || prefetcher_.hinted(range.buffer))
+    return false;
+  page_.buffers.attach_span(range.buffer);
+  const uint64_t word = hot.word.load(std::memory_order_relaxed);
+  if (Word::span(word) == 0) return false;
+  if ((word & (Word::resident | Word::history)) != Word::resident) {
+    if (!lease_.history.fold(range.buffer, stream.slot)) return false;
+    pages_.refresh_word(range.buffer, region, range.base, hot.size(), false);
+  }
+  return true;
+}
+
+bool ReadyUses::grant_range(const Stream &stream, const PoolDevice &device,
+                            const lease::Range &range, weir_use &use, Lease *lease) {
+  page::Hot &hot = page_.buffers.hot(range.buffer);
+  if ((range.begin == 0 && range.end == hot.size()) || !open_ranges(stream, device, range))
+    return false;
+  const auto mode = static_cast<uint8_t>(use.mode);
+  uint64_t address = 0;
+  if (!page_.buffers.spans().try_lease(hot, hot.generation(), {range.begin, range.end, mode},
+                                       stream.slot, device.device.id, &address))
+    return false;
+  use.address = address + range.begin;
+  lease->few[0].be_part(range.begin, range.end, range.buffer, mode);
+  range.region->leased_at(env_.ticks.now());
+  env_.events.tell(What::hit);
+  ++env_.gauges.granted;
+  lease->count.store(1, std::memory_order_release);  // who looks at all leases finds the item
+  return true;
+}
+
+bool ReadyUses::take(const Stream &stream, const PoolDevice &device, const lease::Range &range,
+                     uint8_t mode, const Lease *lease, LeaseItem *item) {
+  const bool write = mode != WEIR_READ;
   const page::Hot &hot = page_.buffers.hot(range.buffer);
   if ((hot.word.load(std::memory_order_relaxed) & (Word::virgin | Word::closing)) != 0 ||
       range.region->holds.count != 0 || page_.buffers.hold_of(range.buffer) != nullptr)
@@ -63,7 +102,6 @@ bool ReadyUses::take(const Stream &stream, const PoolDevice &device, const weir_
   const bool sharded = range.region->shards != nullptr;
   const ClaimScope scope = sharded ? ClaimScope::shards() : ClaimScope::on(Place(device.place));
   if (lease_.leases.conflicts(range, write, scope) || !ready(range, write, device)) return false;
-  const auto mode = static_cast<uint8_t>(use.mode);
   env_.sync.points.at("acquire.ready");
   if (!lease_.leases.take(range, mode, scope, lease)) return false;
   // After it is counted: whoever came on the hit path meanwhile has published its fence before its lease was over (page/hot.hpp).
@@ -102,6 +140,9 @@ void ReadyUses::commit(const Stream &stream, const PoolDevice &device, const Lea
 bool ReadyUses::grant(const Stream &stream, const PoolDevice &device, std::span<weir_use> uses,
                       Lease *lease) {
   const size_t count = uses.size();
+  lease::Range range;
+  if (!resolve(uses[0], &range)) return false;
+  if (count == 1 && grant_range(stream, device, range, uses[0], lease)) return true;
   if (count > Lease::inline_items) lease->more.resize(count);
   LeaseItem *const items = count > Lease::inline_items ? lease->more.data() : lease->few.data();
   size_t taken = 0;
@@ -114,7 +155,9 @@ bool ReadyUses::grant(const Stream &stream, const PoolDevice &device, std::span<
           item.mode, lease);
     env_.sync.changed.notify_all();
   });
-  while (taken < count && take(stream, device, uses[taken], lease, &items[taken])) ++taken;
+  while (taken < count && (taken == 0 || resolve(uses[taken], &range)) &&
+         take(stream, device, range, static_cast<uint8_t>(uses[taken].mode), lease, &items[taken]))
+    ++taken;
   if (taken < count) return false;
   if (std::any_of(items, items + count,
                   [](const LeaseItem &item) { return item.remote() && item.writes(); }))

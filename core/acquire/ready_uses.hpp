@@ -38,9 +38,15 @@ class ReadyUses {
   bool ready(const lease::Range &range, bool write, const PoolDevice &device) noexcept WEIR_HELD;
   bool ready_on(Region &region, uint32_t page, bool write, const PoolDevice &there,
                 const PoolDevice &device) noexcept WEIR_HELD;
+  /// Opens the hit path for ranges of the buffer to the stream, if there it could have all of the buffer but for its own past.
+  bool open_ranges(const Stream &stream, const PoolDevice &device,
+                   const lease::Range &range) WEIR_HELD;
+  /// A use of a range as the hit path would grant it, which will grant the next.
+  bool grant_range(const Stream &stream, const PoolDevice &device, const lease::Range &range,
+                   weir_use &use, Lease *lease) WEIR_HELD;
   /// Leases what one use names.
-  bool take(const Stream &stream, const PoolDevice &device, const weir_use &use, const Lease *lease,
-            LeaseItem *item) WEIR_HELD;
+  bool take(const Stream &stream, const PoolDevice &device, const lease::Range &range, uint8_t mode,
+            const Lease *lease, LeaseItem *item) WEIR_HELD;
   void commit(const Stream &stream, const PoolDevice &device, const Lease *lease,
               const LeaseItem &item) noexcept WEIR_HELD;
 

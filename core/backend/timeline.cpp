@@ -92,11 +92,17 @@ Timeline::Pinned *Timeline::pin(uint64_t point, bool to_wait, Entry *entry) noex
   *entry = {};
   uint32_t i = head_.load(std::memory_order_relaxed);
   const uint32_t tail = tail_.load(std::memory_order_acquire);
-  while (i != tail && at(i).point < point) ++i;
+  for (uint32_t left = tail - i; left != 0;) {  // points grow
+    const uint32_t half = left / 2;
+    const bool before = at(i + half).point < point;
+    if (before) i += half + 1;
+    left = before ? left - half - 1 : half;
+  }
   if (i == tail) return nullptr;
   *entry = at(i);
-  Pinned *unused = nullptr;
+  Pinned *unused = pins_ == 0 ? pinned_.data() : nullptr;
   for (Pinned &slot : pinned_) {
+    if (pins_ == 0) break;
     if (slot.waiters != 0 && slot.fence == entry->fence) {
       ++slot.waiters;
       return &slot;

@@ -4,6 +4,10 @@
 
 #include "core/lease/history.hpp"
 
+#include "core/page/spans.hpp"
+
+#include <array>
+
 namespace weir::lease {
 namespace {
 
@@ -12,6 +16,13 @@ constexpr size_t many_tombstones = 64;
 
 bool touches(const page::Tombstone &dead, uint64_t begin, uint64_t end) noexcept {
   return dead.begin < end && begin < dead.end;
+}
+
+/// Whether no lease is counted that may publish, and none can be had without the lock.
+bool nobody_publishes(uint64_t word) noexcept {
+  using page::Word;
+  constexpr uint64_t shut = Word::history | Word::partial | Word::closing;
+  return Word::leases(word) == 0 && ((word & shut) != 0 || (word & Word::resident) == 0);
 }
 
 /// One tombstone for each stream: its last work stands for all of it, wherever it is.
@@ -62,7 +73,67 @@ bool History::pending(uint32_t buffer) noexcept {
   return false;
 }
 
-void History::gather(const Range &range, bool write, std::pmr::vector<Stamp> *stamps) const {
+bool History::fold(uint32_t buffer, uint32_t slot) noexcept {
+  page::Hot &hot = buffers_.hot(buffer);
+  const uint64_t word = hot.word.load(std::memory_order_acquire);
+  const auto entry = uses_.find(buffer);
+  page::Span *span = buffers_.spans().of(word);
+  if (span == nullptr || !nobody_publishes(word)) return false;
+  if (entry != uses_.end()) entry->second.forget_passed(streams_);
+  Stamp all = hot.last_use();
+  if (all && all.slot() != slot && streams_.passed(all)) all = {};
+  const auto uses = past_uses(buffer);
+  const auto own = [slot](const PastUse &use) { return use.stamp.slot() == slot; };
+  if ((all && all.slot() != slot) || !std::all_of(uses.begin(), uses.end(), own)) return false;
+  uint64_t before = all.bits;
+  for (const PastUse &use : uses) {
+    const uint64_t write = (all.bits | use.stamp.bits) & Stamp::write_bit;
+    if (use.stamp.point() > all.point()) all = use.stamp;
+    all.bits |= write;
+  }
+  {
+    const Guard hold(span->lock);
+    span->forget();
+    for (const PastUse &use : uses) {
+      span->note(before, all, {use.begin, use.end, use.stamp});
+      before = all.bits;
+    }
+    hot.stamp.store(all.bits, std::memory_order_release);
+  }
+  if (entry != uses_.end()) forget(entry);
+  return true;
+}
+
+void History::unfold(uint32_t buffer) noexcept {
+  page::Hot &hot = buffers_.hot(buffer);
+  const uint64_t word = hot.word.load(std::memory_order_acquire);
+  page::Span *span = buffers_.spans().of(word);
+  if (span == nullptr || !nobody_publishes(word)) return;
+  const Stamp stamp = hot.last_use();
+  std::array<PastUse, page::Span::most_uses + 1> uses;
+  size_t count = 0;
+  {
+    const Guard hold(span->lock);
+    for (const page::SpanUse &use : span->uses(stamp))
+      uses[count++] = {use.begin, use.end, use.stamp};
+    if (count == 0) return;
+    if (span->before()) uses[count++] = {0, hot.size(), span->before()};
+  }
+  const bool noted = if_memory([&]() WEIR_HELD {
+    for (size_t i = 0; i < count; ++i) {
+      const auto entry = spare_.have(uses_, buffer, memory_);
+      buffers_.hot(buffer).set_flags(page::Word::history, 0);
+      entry->second.add(uses[i], streams_);
+    }
+  });
+  if (!noted) return;  // then the stamp stands for all of it, as before
+  page::Region &region = *buffers_.target(buffer).region;
+  region.past.last_use = std::max(region.past.last_use, stamp.point());
+  hot.stamp.store(0, std::memory_order_release);
+}
+
+void History::gather(const Range &range, bool write, std::pmr::vector<Stamp> *stamps) {
+  if (range.begin != 0 || range.end != buffers_.hot(range.buffer).size()) unfold(range.buffer);
   const page::Hot &hot = buffers_.hot(range.buffer);
   const Stamp whole = hot.last_use();
   if (whole && (write || whole.write())) stamps->push_back(whole);
@@ -75,7 +146,11 @@ void History::gather(const Range &range, bool write, std::pmr::vector<Stamp> *st
   }
 }
 
-bool History::follows(const Range &range, bool write, uint32_t slot) const noexcept {
+bool History::follows(const Range &range, bool write, uint32_t slot) noexcept {
+  if (range.begin != 0 || range.end != buffers_.hot(range.buffer).size()) {
+    const Stamp whole = buffers_.hot(range.buffer).last_use();
+    if (whole && whole.slot() != slot) unfold(range.buffer);
+  }
   const auto fine = [&](Stamp past) {
     return !past || past.slot() == slot || !(write || past.write()) || streams_.passed(past);
   };
@@ -168,7 +243,7 @@ void History::await_places(const page::Region &region, uint64_t most_ns) noexcep
 }
 
 void History::collect(page::Region &region, uint32_t page, std::pmr::vector<Stamp> *fences,
-                      bool copies) const {
+                      bool copies) {
   const auto add = [this, fences](Stamp stamp) {
     if (stamp && !streams_.passed(stamp)) fences->push_back(stamp);
   };
@@ -181,6 +256,7 @@ void History::collect(page::Region &region, uint32_t page, std::pmr::vector<Stam
   for (const auto &r : region.residences) add(r->pages[page].ready);
   if (copies) return;
   (void)each_owner(region, page, [&](uint32_t buffer, uint64_t base) WEIR_HELD {
+    unfold(buffer);
     add(buffers_.hot(buffer).last_use());
     for (const PastUse &use : past_uses(buffer)) {
       if (base + use.begin < end && base + use.end > begin) add(use.stamp);

@@ -41,13 +41,14 @@ class PastUses {
 
   /// Throws std::bad_alloc with nothing changed.
   void add(const PastUse &use, backend::StreamTable &streams) {
-    forget_passed(streams);
     std::erase_if(uses_, [&use](const PastUse &old) {
       // Not every use added is the latest: the hit path's stamp moves here when another stream comes.
       return old.stamp.slot() == use.stamp.slot() && old.stamp.point() <= use.stamp.point() &&
              use.begin <= old.begin && old.end <= use.end &&
              (use.stamp.write() || !old.stamp.write());
     });
+    // Asking each time whether they have passed would cost more than keeping them where there is room.
+    if (uses_.size() == uses_.capacity() || uses_.size() >= merge_above) forget_passed(streams);
     if (uses_.size() >= merge_above) return merge(use);
     uses_.push_back(use);
   }
@@ -92,9 +93,12 @@ class History {
     if (entry != uses_.end()) forget(entry);
   }
   /// What a use of the range has to come after: with `write` every use before it, else what was written.
-  void gather(const Range &range, bool write, std::pmr::vector<Stamp> *stamps) const WEIR_HELD;
+  void gather(const Range &range, bool write, std::pmr::vector<Stamp> *stamps) WEIR_HELD;
   /// Whether all of that is the stream's own past, or has ended. Not of a tenant before its first use.
-  bool follows(const Range &range, bool write, uint32_t slot) const noexcept WEIR_HELD;
+  bool follows(const Range &range, bool write, uint32_t slot) noexcept WEIR_HELD;
+  /// Where all that may still run on a buffer with a span is one stream's: the stamp stands for it from then on, and there is nothing of it
+  /// here. The caller sets the word right. False: it is not so, or can't be done now, and nothing has changed.
+  bool fold(uint32_t buffer, uint32_t slot) noexcept WEIR_HELD;
 
   /// One wait a stream: its latest point stands for the earlier ones.
   static void keep_latest(std::pmr::vector<Stamp> *stamps) noexcept;
@@ -122,13 +126,15 @@ class History {
   /// What may still run on the page, on any device. `copies`: of copies alone, where nobody has leased it on this device since it
   /// came there.
   void collect(page::Region &region, uint32_t page, std::pmr::vector<Stamp> *fences,
-               bool copies = false) const WEIR_HELD;
+               bool copies = false) WEIR_HELD;
   /// Whether nothing of the dead, and no copy, runs on the page any more.
   bool at_rest(const page::Region &region, uint32_t page) const noexcept WEIR_HELD;
 
  private:
   using Uses = std::pmr::unordered_map<uint32_t, PastUses>;
 
+  /// The other way round, if nobody may be publishing: what the stamp stands for comes here, range by range.
+  void unfold(uint32_t buffer) noexcept WEIR_HELD;
   void forget(Uses::iterator entry) noexcept WEIR_HELD {
     entry->second.clear();
     spare_.retire(uses_, entry);

@@ -18,6 +18,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <utility>
 #include <vector>
 
 namespace weir::lease {
@@ -28,7 +29,9 @@ enum class LeaseKind : uint8_t {
   partial,  ///< listed by LeaseTable, counted in its pages
   // The same on the memory of another device than the stream's (RemoteUses):
   whole_remote,
-  partial_remote
+  partial_remote,
+  /// Of a range, as the hit path grants it: counted in the buffer's word, known to its span (page/spans.hpp).
+  part
 };
 
 struct LeaseItem {
@@ -50,6 +53,13 @@ struct LeaseItem {
     std::atomic_ref(mode).store(as, std::memory_order_relaxed);
     std::atomic_ref(kind).store(LeaseKind::whole, std::memory_order_relaxed);
   }
+  void be_part(uint64_t from, uint64_t to, uint32_t of, uint8_t as) noexcept {
+    std::atomic_ref(begin).store(from, std::memory_order_relaxed);
+    std::atomic_ref(end).store(to, std::memory_order_relaxed);
+    std::atomic_ref(buffer).store(of, std::memory_order_relaxed);
+    std::atomic_ref(mode).store(as, std::memory_order_relaxed);
+    std::atomic_ref(kind).store(LeaseKind::part, std::memory_order_relaxed);
+  }
   void be_over() noexcept {
     std::atomic_ref(kind).store(LeaseKind::none, std::memory_order_relaxed);
   }
@@ -60,8 +70,8 @@ struct LeaseItem {
     item.buffer = std::atomic_ref(buffer).load(std::memory_order_relaxed);
     item.mode = std::atomic_ref(mode).load(std::memory_order_relaxed);
     if (item.whole()) return item;
-    item.begin = begin;
-    item.end = end;
+    item.begin = std::atomic_ref(begin).load(std::memory_order_relaxed);
+    item.end = std::atomic_ref(end).load(std::memory_order_relaxed);
     return item;
   }
 };
@@ -118,7 +128,10 @@ struct LeaseList {
 struct alignas(64) OwnLeases {
   std::atomic<uint32_t> thread{0};  ///< its number; set once, under the stream's timeline lock
   std::atomic<uint32_t> system_thread{0};  ///< the system's number of it, set with `thread`
-  std::atomic<uint64_t> hits{0};           ///< that are not in the ring
+  /// Of announced operations so many hits may come before the thread tells of them, unless Prefetcher::alarms_ has changed. Its own.
+  uint32_t untold = 0, alarms = 0;
+  std::atomic<uint64_t> hits{0};       ///< that are not in the ring
+  std::atomic<uint64_t> announced{0};  ///< hits while the stream had announced operations
   LeaseList free;
   std::atomic<UseRing *> ring{
       nullptr};  ///< of what the thread acquires; made by it, when the stream is learned from
@@ -154,7 +167,8 @@ struct alignas(64) StreamState {
   std::pmr::vector<Owned<Lease>>
       leases;  // pointers are stable; read by index without the pool's lock
 
-  uint64_t granted = 0;  ///< acquires that took the slow way
+  uint64_t granted = 0;            ///< acquires that took the slow way
+  std::array<uint64_t, 4> told{};  ///< what of `announced` the prefetcher has been told of
 
   /// Acquires that the hit path has granted. Takes the stream's timeline lock.
   uint64_t count_hits() noexcept {
@@ -201,6 +215,15 @@ struct alignas(64) StreamState {
     return thread != 0 && mine.thread.load(std::memory_order_relaxed) == thread ? &mine : nullptr;
   }
 
+  /// Hits of announced operations that nobody has been told of. Under the pool's lock.
+  uint64_t take_announced() noexcept {
+    uint64_t count = 0;
+    for (size_t i = 0; i < own.size(); ++i) {
+      const uint64_t all = own[i].announced.load(std::memory_order_relaxed);
+      count += all - std::exchange(told[i], all);
+    }
+    return count;
+  }
   bool has_announced() const noexcept {
     return (ways.load(std::memory_order_relaxed) & announced) != 0;
   }

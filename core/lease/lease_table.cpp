@@ -4,6 +4,8 @@
 
 #include "core/lease/lease_table.hpp"
 
+#include "core/page/spans.hpp"
+
 #include <algorithm>
 
 namespace weir::lease {
@@ -11,24 +13,55 @@ namespace weir::lease {
 using page::Word;
 
 namespace {
+
 constexpr uint64_t any_lease = Word::readers_mask | Word::writer;
+
+/// Whether a lease of `begin` to `end`, had in a scope, forbids one of the range in another.
+bool meets(uint64_t begin, uint64_t end, ClaimScope there, const Range &range, ClaimScope scope) {
+  if (there.meets(scope)) return begin < range.end && range.begin < end;
+  // Between places a page has one latest version: what shares a page conflicts.
+  const page::Geometry &shape = range.region->shape;
+  return shape.page_at(range.base + begin) <= shape.page_at(range.base + range.end - 1) &&
+         shape.page_at(range.base + range.begin) <= shape.page_at(range.base + end - 1);
 }
+
+/// What of the leases in the word forbids a lease of the range. One on a range was granted by the hit path, which is open at home alone.
+LeaseTable::Conflict counted_conflict(const page::Spans::Look &seen, uint64_t size,
+                                      const Range &range, bool write, ClaimScope scope) noexcept {
+  const uint64_t wholes = seen.wholes();
+  const bool written = (wholes & Word::writer) != 0;
+  if (written || (write && wholes != 0)) return {0, size, written};
+  if (!seen.part || (!write && seen.part->mode == WEIR_READ)) return {};
+  const page::SpanLease &part = *seen.part;
+  const ClaimScope home = ClaimScope::on(Place(range.region->home));
+  if (!meets(part.begin, part.end, home, range, scope)) return {};
+  return {part.begin, part.end, part.mode != WEIR_READ};
+}
+
+/// Whether a lease that the word counts keeps the page where it is.
+bool keeps(const page::Spans::Look &seen, const page::Region &region, uint64_t base,
+           uint32_t page) noexcept {
+  if (seen.wholes() != 0) return true;
+  return seen.part && region.shape.page_at(base + seen.part->begin) <= page &&
+         page <= region.shape.page_at(base + seen.part->end - 1);
+}
+
+}  // namespace
 
 LeaseTable::Conflict LeaseTable::conflict(const Range &range, bool write,
                                           ClaimScope scope) const noexcept {
   const page::Hot &hot = buffers_.hot(range.buffer);
-  const uint64_t word = hot.word.load(std::memory_order_relaxed);
-  const bool written = (word & Word::writer) != 0;
-  if (written || (write && Word::leases(word) != 0)) return {0, hot.size(), written};
+  const uint64_t word = hot.word.load(std::memory_order_acquire);
+  if (Word::leases(word) != 0) {
+    const Conflict counted =
+        counted_conflict(buffers_.spans().look(hot), hot.size(), range, write, scope);
+    if (counted.end != 0) return counted;
+  }
   if ((word & Word::partial) == 0) return {};
-  const page::Geometry &shape = range.region->shape;
   const auto others = partials(range.buffer);
   const auto found = std::find_if(others.begin(), others.end(), [&](const Partial &other) {
-    if (!write && other.mode == WEIR_READ) return false;
-    if (other.scope.meets(scope)) return other.begin < range.end && range.begin < other.end;
-    // Between places a page has one latest version: what shares a page conflicts.
-    return shape.page_at(range.base + other.begin) <= shape.page_at(range.base + range.end - 1) &&
-           shape.page_at(range.base + range.begin) <= shape.page_at(range.base + other.end - 1);
+    return (write || other.mode != WEIR_READ) &&
+           meets(other.begin, other.end, other.scope, range, scope);
   });
   if (found == others.end()) return {};
   return {found->begin, found->end, found->mode != WEIR_READ};
@@ -47,8 +80,10 @@ bool LeaseTable::take(const Range &range, uint8_t mode, ClaimScope scope, const 
   buffers_.hot(range.buffer).set_flags(Word::partial, 0);
   count_pages(*range.region, range.base + range.begin, range.base + range.end, 1);
   // The flag has closed the hit path; what it granted before shows in the word.
-  const uint64_t seen = buffers_.hot(range.buffer).word.load(std::memory_order_acquire);
-  if ((seen & Word::writer) == 0 && !(write && Word::leases(seen) != 0)) return true;
+  const page::Hot &hot = buffers_.hot(range.buffer);
+  if (Word::leases(hot.word.load(std::memory_order_acquire)) == 0 ||
+      counted_conflict(buffers_.spans().look(hot), hot.size(), range, write, scope).end == 0)
+    return true;
   drop(range, mode, lease);
   return false;
 }
@@ -96,8 +131,10 @@ bool LeaseTable::close_for_copy(uint32_t buffer) noexcept {
 
 uint32_t LeaseTable::count(uint32_t buffer) const noexcept {
   const uint64_t word = buffers_.hot(buffer).word.load(std::memory_order_relaxed);
-  return static_cast<uint32_t>(word & Word::readers_mask) + ((word & Word::writer) != 0 ? 1 : 0) +
-         static_cast<uint32_t>(partials(buffer).size());
+  const auto counted =
+      static_cast<uint32_t>(word & Word::readers_mask) + ((word & Word::writer) != 0 ? 1U : 0U);
+  if ((word & Word::partial) == 0) return counted;
+  return counted + static_cast<uint32_t>(partials(buffer).size());
 }
 
 bool LeaseTable::kept(const page::Region &region, uint32_t page,
@@ -111,15 +148,23 @@ bool LeaseTable::in_use(page::Region &region, uint32_t page,
                         std::optional<uint8_t> place) const noexcept {
   if (kept(region, page, place)) return true;
   if (region.is.pinned) return false;
-  return !each_owner(region, page, [this](uint32_t buffer, uint64_t) {
-    return Word::leases(buffers_.hot(buffer).word.load(std::memory_order_relaxed)) == 0;
+  return !each_owner(region, page, [&](uint32_t buffer, uint64_t base) WEIR_HELD {
+    const page::Hot &hot = buffers_.hot(buffer);
+    return Word::leases(hot.word.load(std::memory_order_relaxed)) == 0 ||
+           !keeps(buffers_.spans().look(hot), region, base, page);
   });
 }
 
 bool LeaseTable::close(page::Region &region, uint32_t page, uint8_t place) noexcept {
   if (region.held(page, place) || region.pages[page].leases != 0) return false;
-  return each_owner(region, page, [this](uint32_t buffer, uint64_t) {
-    return buffers_.hot(buffer).try_flags(any_lease, 0, Word::resident);
+  return each_owner(region, page, [&](uint32_t buffer, uint64_t base) WEIR_HELD {
+    page::Hot &hot = buffers_.hot(buffer);
+    if (hot.try_flags(any_lease, 0, Word::resident)) return true;
+    page::Spans &spans = buffers_.spans();
+    if (keeps(spans.look(hot), region, base, page)) return false;
+    // Of a range that is on other pages. Closed first: another may have come since, and none comes after.
+    hot.set_flags(0, Word::resident);
+    return !keeps(spans.look(hot), region, base, page);
   });
 }
 

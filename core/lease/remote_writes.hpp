@@ -27,7 +27,8 @@ class RemoteWrites {
 
   /// So that as many can be noted without failing.
   void reserve(size_t count) WEIR_HELD {
-    forget_done();
+    // Asking each time whether they have been done would cost more than keeping them where there is room.
+    if (writes_.capacity() - writes_.size() < count) forget_done();
     grow_by(writes_, count);
   }
   void note(const RemoteWrite &write) noexcept WEIR_HELD { writes_.push_back(write); }
@@ -57,6 +58,8 @@ class RemoteWrites {
  private:
   /// A lost device's fences count as passed too: that is not enough.
   void forget_done() noexcept WEIR_HELD {
+    // If the last of them has been, so have those of its stream before it, and need not be asked about one by one.
+    if (!writes_.empty() && writes_.back().done) (void)streams_.done(writes_.back().done);
     std::erase_if(writes_, [this](const RemoteWrite &write) {
       return write.done && streams_.done(write.done);
     });

@@ -46,6 +46,14 @@ class UseRing {
     records_.put(at, {what | UseRecord::first | UseRecord::last, when});
     records_.publish(at + 1);
   }
+  /// The same of one use of a range.
+  void hit_part(uint64_t what, uint64_t begin, uint64_t end, uint64_t when) noexcept {
+    const uint64_t at = records_.head();
+    records_.put(at, {what | UseRecord::first | UseRecord::ranged, when});
+    records_.put(at + 1, {UseRecord::range | begin | UseRecord::last, end});
+    beside_.store(beside_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    records_.publish(at + 2);
+  }
   /// The same of several, which are written one by one before: not more than RecordRing::most_unpublished.
   uint64_t head() const noexcept { return records_.head(); }
   void put(uint64_t number, uint64_t what, uint64_t when) noexcept {

@@ -42,10 +42,12 @@ Status Prefetcher::announce(Stream &stream, const weir_operation *operations, si
     WEIR_TRY(read_operation(operations[i], i, &operation));
     fresh.push_back(std::move(operation));
   }
+  settle(*state);  // they were announced before
+  alarm();
   const size_t old = announcements_.count(stream.slot);
   announcements_.append(stream.slot, fresh);
   // Only now: what fails leaves the old ones.
-  for (size_t i = 0; replace && i < old; ++i) consume(*state);
+  if (replace && old != 0) consume(*state, old);
   state->set_way(StreamState::announced, announcements_.count(stream.slot) != 0);
   if (plans_ != nullptr) plans_->note_announced(*state, count, replace && old != 0);
   wake_for(*state);
@@ -89,19 +91,14 @@ Status Prefetcher::read_operation(const weir_operation &from, size_t number,
 
 void Prefetcher::note_acquire(StreamState &state, const Plan *set) {
   if (hints_.retry()) env_.sync.wakes.prefetcher.notify_all();
+  if (state.has_announced()) settle(state);
   const bool announced = state.has_announced();
-  if (announced) consume(state);
+  if (announced) {
+    alarm();  // there are less of them than the thread was told
+    consume(state, 1);
+  }
   if (plans_ != nullptr) plans_->note_acquire(state, announced, set);
   if (announced) wake_for(state);
-}
-
-void Prefetcher::note_hit(StreamState &state) noexcept {
-  const Locked lock(env_.sync.lock);
-  if (!state.has_announced()) return;  // another thread of the stream's was quicker
-  if (hints_.retry()) env_.sync.wakes.prefetcher.notify_all();
-  consume(state);
-  if (plans_ != nullptr) plans_->note_acquire(state, true, nullptr);
-  if_memory([&]() WEIR_HELD { wake_for(state); });  // or they are woken a little later
 }
 
 /// Wakes the lanes if they rest and what the stream has announced has something for them.
@@ -113,22 +110,27 @@ void Prefetcher::wake_for(StreamState &state) {
   env_.sync.wakes.prefetcher.notify_all();
 }
 
-/// The stream's next announced operation is over.
-void Prefetcher::consume(StreamState &state) {
+/// So many of the stream's announced operations are over.
+void Prefetcher::consume(StreamState &state, uint64_t count) {
   const uint32_t slot = state.stream->slot;
-  announcements_.consume(slot);
+  announcements_.consume(slot, count);
   state.set_way(StreamState::announced, announcements_.count(slot) != 0);
   // Pages that were needed too soon to be evicted may not be so any more.
   if (refused_) env_.sync.wakes.prefetcher.notify_all();
-  if (std::ranges::any_of(page_.devices, [](const auto &device) {
-        return device->vmm() && device->open() &&
-               device->memory.room() < device->memory.low_water();
-      }))
-    env_.sync.wakes.evictor.notify_all();
+  if (short_of_room()) env_.sync.wakes.evictor.notify_all();
+}
+
+/// Whether a device has less free memory than the evictor's thread sees to.
+bool Prefetcher::short_of_room() const noexcept {
+  return std::ranges::any_of(page_.devices, [](const auto &device) {
+    return device->vmm() && device->open() && device->memory.room() < device->memory.low_water();
+  });
 }
 
 void Prefetcher::forget_stream(StreamState &state) noexcept {
-  while (announcements_.count(state.stream->slot) != 0) consume(state);
+  alarm();
+  (void)state.take_announced();
+  if (const size_t left = announcements_.count(state.stream->slot); left != 0) consume(state, left);
   hints_.forget_stream(state.stream->slot);
   if (plans_ != nullptr) plans_->forget_stream(state);
 }
@@ -159,6 +161,7 @@ bool Prefetcher::next_announced(const StreamState &state, PrefetchRequest *reque
 
 bool Prefetcher::next_announced(PrefetchRequest *request) {
   return std::ranges::any_of(lease_.states.all(), [this, request](const auto &state) WEIR_HELD {
+    settle(*state);
     return next_announced(*state, request);
   });
 }
@@ -199,10 +202,13 @@ void Prefetcher::ask(Releasable &lock, PrefetchBatch &asked, uint32_t slot) {
   const StreamState *state = lease_.states.find(slot);
   const uint32_t life =
       state != nullptr ? state->stream_generation.load(std::memory_order_relaxed) : 0;
+  alarm();
   hints_.begin_call();
   for (PrefetchRequest &request : asked) {
     request.asker = slot;
     request.bytes = bytes_of(request, false);
+    // A lease of a range on the hit path would count as a use of all of it.
+    page_.buffers.detach_span(request.buffer);
     hints_.ask(request, life, *this);
     // It is as good as used just now: what is older goes before it, also when the hint has ended.
     page_.buffers.target(request.buffer).region->used_at(env_.ticks.now());
@@ -404,6 +410,7 @@ bool Prefetcher::run(Releasable &lock, PrefetchBatch &batch) {
     }
     // No room without taking what is needed sooner: go on when a stream has. The others of the batch are announced too.
     refused_ = true;
+    alarm();
     for (size_t left = batch.size(); left-- > i;)
       announcements_.untake(batch[left].slot, batch[left].number, batch[left].use);
     return false;

@@ -14,6 +14,7 @@
 #include "core/move/rebalance.hpp"
 #include "core/policy/announcements.hpp"
 
+#include <atomic>
 #include <span>
 
 namespace weir::move {
@@ -88,11 +89,17 @@ class Prefetcher final : private policy::HintView {
   // ---- what it is told ----
   /// The stream has acquired, its next announced operation if there is one: this set. nullptr: one that lacked nothing.
   void note_acquire(StreamState &state, const Plan *set) WEIR_HELD;
-  /// It was granted by the hit path, on a stream that has announced operations.
-  void note_hit(StreamState &state) noexcept WEIR_NOT_HELD;
+  /// The hit path has granted a set on a stream that has announced operations, to the thread whose record it is (nullptr: it has none).
+  /// Where nobody can be late with it it is only counted, and told under the pool's lock with some others. Whoever looks at what is
+  /// announced settles it first.
+  void note_hit(StreamState &state, lease::OwnLeases *own) noexcept WEIR_NOT_HELD;
+  /// Announced operations that have hit, and nobody was told of, are over. And so many beside.
+  void settle(StreamState &state, uint64_t beside = 0) noexcept WEIR_HELD;
   void note_use(uint32_t buffer, uint64_t begin, uint64_t end) noexcept WEIR_HELD {
     hints_.use(buffer, begin, end);
   }
+  /// Whether bytes of the buffer that a call has prefetched may be waiting for their use.
+  bool hinted(uint32_t buffer) const noexcept WEIR_HELD { return hints_.knows(buffer); }
   /// A demand has evicted the page, which is asked for again, in its turn.
   void note_evicted(const PageRef &ref, const PoolDevice &device) noexcept WEIR_HELD;
   /// A device has come.
@@ -126,7 +133,11 @@ class Prefetcher final : private policy::HintView {
   Status admit(Stream &stream, size_t count, StreamState **state) WEIR_NOT_HELD;
   Status read_operation(const weir_operation &from, size_t number,
                         policy::AnnouncedUses *operation) WEIR_HELD;
-  void consume(StreamState &state) WEIR_HELD;
+  void alarm() noexcept WEIR_HELD { alarms_.fetch_add(1, std::memory_order_relaxed); }
+  void consume(StreamState &state, uint64_t count) WEIR_HELD;
+  bool short_of_room() const noexcept WEIR_HELD;
+  uint32_t note_hits(StreamState &state, uint64_t beside) noexcept WEIR_NOT_HELD;
+  uint32_t may_stay_untold(const StreamState &state) noexcept WEIR_HELD;
   void wake_for(StreamState &state) WEIR_HELD;
   bool next_announced(const StreamState &state, PrefetchRequest *request) WEIR_HELD;
   bool next_announced(PrefetchRequest *request) WEIR_HELD;
@@ -146,6 +157,7 @@ class Prefetcher final : private policy::HintView {
   policy::Announcements announcements_ WEIR_GUARDED;
   policy::Hints hints_ WEIR_GUARDED;
   bool refused_ WEIR_GUARDED = false;  ///< an announced use waits for room
+  std::atomic<uint32_t> alarms_{0};    ///< changes when threads are to tell of their next hit
   std::array<Lane, 2> lanes_;
 };
 

@@ -52,7 +52,7 @@ void Aliases::hide(Region &region, uint32_t page) noexcept {
                             ? buffers_.hot(region.owner.buffer).word.load(std::memory_order_relaxed)
                             : 0;
   // The lease that has the whole buffer alone, to write it, gives the slot up itself.
-  if (!in_use(region) || (word & Word::writer) != 0) {
+  if (!in_use(region) || (word & (Word::writer | Word::part)) == Word::writer) {
     drop(region);
     return;
   }

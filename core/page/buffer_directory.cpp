@@ -4,12 +4,15 @@
 
 #include "core/page/buffer_directory.hpp"
 
+#include "core/page/spans.hpp"
+
 namespace weir::page {
 
 BufferDirectory::BufferDirectory(RegionStore &regions, std::pmr::memory_resource *memory,
                                  uint32_t pool_id)
     : regions_(regions),
       table_(memory, pool_id),
+      spans_(make_owned<Spans>(memory, memory)),
       holds_(memory),
       tags_(memory),
       wishes_(memory),
@@ -17,6 +20,8 @@ BufferDirectory::BufferDirectory(RegionStore &regions, std::pmr::memory_resource
       names_(memory),
       stacks_(memory),
       addresses_(memory) {}
+
+BufferDirectory::~BufferDirectory() = default;
 
 // ---- handles ----
 
@@ -87,10 +92,17 @@ void BufferDirectory::kill(uint32_t index) noexcept {
   if (!holds_.empty()) holds_.erase(index);
   if (!tags_.empty()) tags_.erase(index);
   if (!wishes_.empty()) wishes_.erase(index);
+  detach_span(index);
   std::atomic<uint64_t> &word = hot(index).word;
   word.store(word.load(std::memory_order_relaxed) & Word::generation_mask,
              std::memory_order_release);
 }
+
+// ---- ranges on the hit path ----
+
+void BufferDirectory::attach_span(uint32_t index) { spans_->attach(hot(index), index, table_); }
+
+void BufferDirectory::detach_span(uint32_t index) noexcept { spans_->detach(hot(index)); }
 
 // ---- what callers have said of it ----
 

@@ -18,6 +18,8 @@
 
 namespace weir::page {
 
+class Spans;
+
 /// What a hold lets others do (docs/leases.md): nobody writes; leases and calls write into the held memory; nobody else.
 enum class HoldKind : uint8_t { read, shared, alone };
 
@@ -41,9 +43,12 @@ class BufferDirectory {
   static constexpr uint32_t none = UINT32_MAX;
 
   BufferDirectory(RegionStore &regions, std::pmr::memory_resource *memory, uint32_t pool_id);
+  ~BufferDirectory();
 
   // ---- without the lock ----
   Hot &hot(uint32_t index) noexcept { return table_.hot(index); }
+  /// Of those that are leased by ranges.
+  Spans &spans() noexcept { return *spans_; }
   /// As BufferTable::decode().
   bool decode(weir_buffer buffer, uint32_t *index, uint64_t *generation) const noexcept {
     return table_.decode(buffer, index, generation);
@@ -104,6 +109,12 @@ class BufferDirectory {
               uint32_t node = physical::SmallArena::none) noexcept WEIR_HELD {
     table_.cold(index) = Cold{region.id, node};
   }
+
+  // ---- ranges on the hit path (page/spans.hpp) ----
+  /// They may be leased there from now on, if the buffer can have a span.
+  void attach_span(uint32_t index) WEIR_HELD;
+  /// Not any more, unless one is leased.
+  void detach_span(uint32_t index) noexcept WEIR_HELD;
 
   // ---- what callers have said of it ----
   /// A tenant's: other buffers have theirs in their regions. Throws std::bad_alloc with nothing changed.
@@ -184,6 +195,7 @@ class BufferDirectory {
 
   RegionStore &regions_;
   BufferTable table_;
+  std::unique_ptr<Spans, MemoryDelete<Spans, false>> spans_;
   std::pmr::unordered_map<uint32_t, Hold> holds_ WEIR_GUARDED;
   std::pmr::unordered_map<uint32_t, uint64_t> tags_ WEIR_GUARDED;
   std::pmr::unordered_map<uint32_t, int8_t> wishes_ WEIR_GUARDED;  ///< tenants' priorities

@@ -22,7 +22,7 @@
 namespace weir::page {
 
 /// The buffer's state word. The hit path changes it by compare-and-swap, everything else under the pool's lock.
-///   readers 16 | writer | resident | history | partial | sole | closing | virgin | - | alignment 5 | generation 20 | alive
+///   readers 16 | writer | resident | history | partial | sole | closing | virgin | part | alignment 5 | span 11 | generation 20 | alive
 struct Word {
   static constexpr uint64_t reader = 1;
   static constexpr uint64_t readers_mask = 0xffff;
@@ -40,9 +40,18 @@ struct Word {
   /// to write all of it may be had on the hit path, which ends both that and this; nothing else may. Who is about to rely on
   /// the bit takes `resident` first.
   static constexpr uint64_t virgin = uint64_t{1} << 22;
+  /// One of the leases that are counted here is of a range, of which the buffer's span knows more (page/spans.hpp).
+  static constexpr uint64_t part = uint64_t{1} << 23;
   /// A tenant's: log2 of the alignment it was made with.
   static constexpr unsigned alignment_shift = 24;
   static constexpr uint64_t alignment_mask = 31;
+  /// The number of its span; 0: it has none.
+  static constexpr unsigned span_shift = 29;
+  static constexpr uint32_t most_spans = 2047;
+  static constexpr uint64_t span_mask = uint64_t{most_spans} << span_shift;
+  static constexpr uint32_t span(uint64_t word) noexcept {
+    return static_cast<uint32_t>((word & span_mask) >> span_shift);
+  }
   static constexpr unsigned generation_shift = 40;
   static constexpr uint64_t generation_mask = uint64_t{0xfffff} << generation_shift;
   static constexpr uint64_t alive = uint64_t{1} << 63;
@@ -60,11 +69,13 @@ struct alignas(32) Hot {
   std::atomic<uint64_t> size_home{0};
 
   /// Counts a lease of the whole buffer for a stream of the device `home_id`. False: it takes the slow way, and nothing
-  /// has changed.
+  /// has changed. `also`: flags that are clear, and set with it.
+  template <uint64_t also = 0>
   bool try_lease(uint64_t generation, uint32_t mode, uint32_t slot, uint32_t home_id,
                  uint64_t *where) noexcept {
     constexpr uint64_t must = Word::alive | Word::resident;
-    constexpr uint64_t must_not = Word::history | Word::partial | Word::closing | Word::virgin;
+    constexpr uint64_t must_not =
+        Word::history | Word::partial | Word::closing | Word::virgin | also;
     uint64_t seen = word.load(std::memory_order_relaxed);
     for (;;) {
       if ((seen & (Word::generation_mask | must | must_not)) != (generation | must)) return false;
@@ -72,10 +83,10 @@ struct alignas(32) Hot {
       if (mode == WEIR_READ) {
         if ((seen & Word::writer) != 0 || (seen & Word::readers_mask) == Word::readers_mask)
           return false;
-        next = seen + Word::reader;
+        next = (seen + Word::reader) | also;
       } else {
         if (Word::leases(seen) != 0 || (seen & Word::sole) == 0) return false;
-        next = seen | Word::writer;
+        next = seen | Word::writer | also;
       }
       if (word.compare_exchange_weak(seen, next, std::memory_order_acquire,
                                      std::memory_order_relaxed))
@@ -83,7 +94,7 @@ struct alignas(32) Hot {
     }
     const backend::Stamp last{stamp.load(std::memory_order_relaxed)};
     if ((last && last.slot() != slot) || home() != home_id) {
-      drop_lease(mode);
+      drop_lease(mode, also);
       return false;
     }
     *where = address;
@@ -116,8 +127,9 @@ struct alignas(32) Hot {
     return (word.load(std::memory_order_relaxed) & (Word::alive | Word::generation_mask | flags)) ==
            (Word::alive | generation);
   }
-  void drop_lease(uint32_t mode) noexcept {
-    word.fetch_sub(mode == WEIR_READ ? Word::reader : Word::writer);
+  /// `also`: flags that go with it.
+  void drop_lease(uint32_t mode, uint64_t also = 0) noexcept {
+    word.fetch_sub((mode == WEIR_READ ? Word::reader : Word::writer) + also);
   }
   /// Publishes the fence of a whole lease, which is still counted; the caller has the turn of its stream's
   /// timeline. False: there is a fence of another stream, so this one belongs into the history.

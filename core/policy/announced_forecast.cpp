@@ -74,17 +74,17 @@ Outlook AnnouncedForecast::outlook_after(const Stream &stream, const AnnouncedUs
 
 const ForecastOperation *AnnouncedForecast::next() {
   Stream *stream = nullptr;
-  const AnnouncedUses *announced = nullptr;
+  Announcements::Uses announced{};
   for (Stream &each : streams_) {
     each.next = std::max(each.next, announcements_.oldest(each.slot));
-    const AnnouncedUses *its = announcements_.operation(each.slot, each.next);
-    if (its == nullptr || (stream != nullptr && stream->walked <= each.walked)) continue;
+    const auto its = announcements_.operation(each.slot, each.next);
+    if (!its || (stream != nullptr && stream->walked <= each.walked)) continue;
     stream = &each;
-    announced = its;
+    announced = *its;
   }
   if (stream == nullptr) return nullptr;
   uses_.clear();
-  for (const AnnouncedUse &use : *announced) {
+  for (const AnnouncedUse &use : announced) {
     const bool dead = !announcements_.lists(stream->slot, use.region, stream->next);
     if (use.shares || use.remote || dead) continue;
     const uint32_t part = part_of(use);

@@ -14,57 +14,87 @@ bool AnnouncedUse::needs() const noexcept {
   return mode != WEIR_DISCARD_WRITE || begin != 0 || end < size;
 }
 
-void Announcements::append(uint32_t slot, std::pmr::vector<AnnouncedUses> &fresh) {
+Announcements::ByRegion::iterator Announcements::upcoming(uint32_t region, uint32_t slot) noexcept {
+  for (auto [entry, end] = upcoming_.equal_range(region); entry != end; ++entry)
+    if (entry->second.slot() == slot) return entry;
+  return upcoming_.end();
+}
+
+void Announcements::append(uint32_t slot, const std::pmr::vector<AnnouncedUses> &fresh) {
   Stream &stream = streams_.try_emplace(slot, streams_.get_allocator().resource()).first->second;
-  const size_t old = stream.operations.size();
-  const auto each = [&](auto &&visit) {
-    uint64_t number = stream.base + old;
-    for (const AnnouncedUses &uses : fresh) {
-      for (const AnnouncedUse &use : uses) visit(use.region, Upcoming{number, slot, use.needs()});
+  const size_t uses = stream.uses.size(), operations = stream.operations();
+  const uint64_t from = stream.base + operations;
+  try {
+    uint64_t number = from;
+    for (const AnnouncedUses &operation : fresh) {
+      for (const AnnouncedUse &use : operation) {
+        auto entry = upcoming(use.region, slot);
+        if (entry == upcoming_.end())
+          entry =
+              upcoming_.emplace(use.region, Upcoming(slot, upcoming_.get_allocator().resource()));
+        entry->second.add(number, use.needs());
+        stream.uses.push_back(use);
+      }
+      stream.ends.push_back(stream.over + stream.uses.size());
       ++number;
     }
-  };
-  try {
-    each([this](uint32_t region, Upcoming use) {
-      const auto listed = upcoming_[region].insert(use).first;
-      listed->needed = listed->needed || use.needed;
-    });
-    for (AnnouncedUses &uses : fresh) stream.operations.push_back(std::move(uses));
   } catch (...) {
-    while (stream.operations.size() > old) {
-      fresh[stream.operations.size() - 1 - old] = std::move(stream.operations.back());
-      stream.operations.pop_back();
-    }
-    each([this](uint32_t region, Upcoming use) { unlist(region, use); });
+    while (stream.uses.size() > uses) stream.uses.pop_back();
+    while (stream.operations() > operations) stream.ends.pop_back();
+    for (const AnnouncedUses &operation : fresh)
+      for (const AnnouncedUse &use : operation) cut(use.region, slot, from);
     throw;
   }
 }
 
-void Announcements::unlist(uint32_t region, Upcoming use) noexcept {
-  const auto found = upcoming_.find(region);
-  if (found == upcoming_.end()) return;
-  found->second.erase(use);
-  if (found->second.empty()) upcoming_.erase(found);
+void Announcements::cut(uint32_t region, uint32_t slot, uint64_t number) noexcept {
+  const auto entry = upcoming(region, slot);
+  if (entry == upcoming_.end()) return;
+  entry->second.cut(number);
+  if (entry->second.empty()) upcoming_.erase(entry);
 }
 
-void Announcements::consume(uint32_t slot) noexcept {
+void Announcements::unlist(uint32_t region, uint32_t slot, uint64_t number) noexcept {
+  const auto entry = upcoming(region, slot);
+  // A region's end has taken its list, which then began anew.
+  if (entry == upcoming_.end() || entry->second.first() != number) return;
+  entry->second.pop();
+  if (entry->second.empty()) upcoming_.erase(entry);
+}
+
+void Announcements::consume(uint32_t slot, uint64_t count) noexcept {
   Stream &stream = find(slot);
-  if (stream.operations.empty()) return;
-  for (const AnnouncedUse &use : stream.operations.front()) {
-    unlist(use.region, {stream.base, slot});
-    stream.ahead -= use.brought;
+  for (; count != 0 && stream.operations() != 0; --count) {
+    for (size_t left = stream.end_of(0); left != 0; --left) {
+      const AnnouncedUse &use = stream.uses.front();
+      unlist(use.region, slot, stream.base);
+      stream.ahead -= use.brought;
+      stream.uses.pop_front();
+    }
+    stream.pop();
   }
-  stream.pop();
+}
+
+std::optional<Announcements::Uses> Announcements::operation(uint32_t slot,
+                                                            uint64_t number) noexcept {
+  const Stream *stream = find(slot, number);
+  if (stream == nullptr) return {};
+  const size_t at = number - stream->base;
+  const auto all = stream->uses.begin();
+  return Uses{all + static_cast<std::ptrdiff_t>(stream->begin_of(at)),
+              all + static_cast<std::ptrdiff_t>(stream->end_of(at))};
 }
 
 std::optional<Announcements::Next> Announcements::take(uint32_t slot) noexcept {
   Stream &stream = find(slot);
-  const uint64_t end = stream.base + std::min<uint64_t>(stream.operations.size(), lookahead);
+  const uint64_t end = stream.base + std::min<uint64_t>(stream.operations(), lookahead);
   for (; stream.taken < end; ++stream.taken, stream.taken_use = 0) {
-    const AnnouncedUses &uses = stream.operations[stream.taken - stream.base];
-    while (stream.taken_use < uses.size()) {
+    const size_t operation = stream.taken - stream.base;
+    const size_t begin = stream.begin_of(operation), count = stream.end_of(operation) - begin;
+    while (stream.taken_use < count) {
       const size_t index = stream.taken_use++;
-      if (uses[index].mode != WEIR_DISCARD_WRITE) return Next{uses[index], stream.taken, index};
+      const AnnouncedUse &use = stream.uses[begin + index];
+      if (use.mode != WEIR_DISCARD_WRITE) return Next{use, stream.taken, index};
     }
   }
   return {};
@@ -81,24 +111,22 @@ void Announcements::note_brought(uint32_t slot, uint64_t number, size_t index,
                                  uint64_t bytes) noexcept {
   Stream *stream = find(slot, number);
   if (stream == nullptr) return;
-  stream->operations[number - stream->base][index].brought += bytes;
+  stream->uses[stream->begin_of(number - stream->base) + index].brought += bytes;
   stream->ahead += bytes;
 }
 
 std::optional<Announcements::NextUse> Announcements::next_use(uint32_t slot, uint32_t region,
                                                               uint64_t from) const noexcept {
-  const auto found = upcoming_.find(region);
-  if (found == upcoming_.end()) return {};
-  for (auto use = found->second.lower_bound({from, 0}); use != found->second.end(); ++use)
-    if (use->slot == slot) return NextUse{use->number, use->needed};
+  for (auto [entry, end] = upcoming_.equal_range(region); entry != end; ++entry)
+    if (entry->second.slot() == slot) return entry->second.from(from);
   return {};
 }
 
 uint64_t Announcements::before_use_of(uint32_t region) noexcept {
-  const auto found = upcoming_.find(region);
-  if (found == upcoming_.end()) return UINT64_MAX;
-  const Upcoming &next = *found->second.begin();
-  return before(next.slot, next.number);
+  uint64_t next = UINT64_MAX;
+  for (auto [entry, end] = upcoming_.equal_range(region); entry != end; ++entry)
+    next = std::min(next, before(entry->second.slot(), entry->second.first()));
+  return next;
 }
 
 }  // namespace weir::policy

@@ -9,10 +9,11 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <memory_resource>
 #include <optional>
-#include <set>
 #include <unordered_map>
 #include <vector>
 
@@ -42,10 +43,10 @@ class Announcements {
       : none_(memory), streams_(memory), upcoming_(memory) {}
 
   /// Puts operations behind the stream's others. Throws std::bad_alloc with nothing changed.
-  void append(uint32_t slot, std::pmr::vector<AnnouncedUses> &fresh);
-  size_t count(uint32_t slot) noexcept { return find(slot).operations.size(); }
-  /// The stream has acquired its oldest operation, or it is not to be.
-  void consume(uint32_t slot) noexcept;
+  void append(uint32_t slot, const std::pmr::vector<AnnouncedUses> &fresh);
+  size_t count(uint32_t slot) noexcept { return find(slot).operations(); }
+  /// The stream has acquired its oldest operations, or they are not to be: so many, or as many as there are.
+  void consume(uint32_t slot, uint64_t count = 1) noexcept;
   /// The region's owner has ended.
   void forget(uint32_t region) noexcept { upcoming_.erase(region); }
 
@@ -72,15 +73,18 @@ class Announcements {
   // ---- for who plans ahead (policy/announced_forecast.hpp) ----
   /// The number of the stream's oldest operation.
   uint64_t oldest(uint32_t slot) noexcept { return find(slot).base; }
-  /// nullptr: it has been consumed, or is not announced.
-  const AnnouncedUses *operation(uint32_t slot, uint64_t number) noexcept {
-    const Stream *stream = find(slot, number);
-    return stream != nullptr ? &stream->operations[number - stream->base] : nullptr;
-  }
+  /// The uses of one operation, until it is consumed or others are announced.
+  struct Uses {
+    std::pmr::deque<AnnouncedUse>::const_iterator first, last;
+    auto begin() const noexcept { return first; }
+    auto end() const noexcept { return last; }
+  };
+  /// None: it has been consumed, or is not announced.
+  std::optional<Uses> operation(uint32_t slot, uint64_t number) noexcept;
   /// Whether that operation uses the region, of which the owner lives, and has not been consumed.
   bool lists(uint32_t slot, uint32_t region, uint64_t number) const noexcept {
-    const auto found = upcoming_.find(region);
-    return found != upcoming_.end() && found->second.contains({number, slot});
+    const auto next = next_use(slot, region, number);
+    return next && next->number == number;
   }
   struct NextUse {
     uint64_t number;  ///< of the operation
@@ -90,29 +94,71 @@ class Announcements {
   std::optional<NextUse> next_use(uint32_t slot, uint32_t region, uint64_t from) const noexcept;
 
  private:
+  /// A stream's operations, one behind the other in two queues: an operation that is over takes no more than what it frees there.
   struct Stream {
-    explicit Stream(std::pmr::memory_resource *memory) : operations(memory) {}
+    explicit Stream(std::pmr::memory_resource *memory) : uses(memory), ends(memory) {}
+    size_t operations() const noexcept { return ends.size(); }
+    /// Where in `uses` the operation begins and ends that comes so many after the oldest.
+    size_t begin_of(size_t operation) const noexcept {
+      return operation == 0 ? 0 : ends[operation - 1] - over;
+    }
+    size_t end_of(size_t operation) const noexcept { return ends[operation] - over; }
     void pop() noexcept {
-      operations.pop_front();
+      over = ends.front();
+      ends.pop_front();
       if (taken >= ++base) return;
       taken = base;
       taken_use = 0;
     }
-    std::pmr::deque<AnnouncedUses> operations;  ///< oldest first
-    uint64_t base = 0;                          ///< the number of the first
-    uint64_t taken = 0;                         ///< uses have been taken up to this operation's ...
-    size_t taken_use = 0;                       ///< ... of this index
-    uint64_t ahead = 0;                         ///< the sum of `brought`
+    std::pmr::deque<AnnouncedUse> uses;  ///< of all operations, the oldest first
+    std::pmr::deque<uint64_t> ends;  ///< of each operation the uses up to its end, since the first
+    uint64_t over = 0;               ///< uses that are in `uses` no more
+    uint64_t base = 0;               ///< the number of the oldest operation
+    uint64_t taken = 0;              ///< uses have been taken up to this operation's ...
+    size_t taken_use = 0;            ///< ... of this index
+    uint64_t ahead = 0;              ///< the sum of `brought`
   };
-  struct Upcoming {
-    uint64_t number;              ///< of an operation ...
-    uint32_t slot;                ///< ... of this stream
-    mutable bool needed = false;  ///< by one of its uses at least, with the content that is there
-    bool operator<(const Upcoming &other) const noexcept {
-      return number != other.number ? number < other.number : slot < other.slot;
+  /// The operations of one stream that use one region, the next first. Never empty, but while one is put in.
+  class Upcoming {
+   public:
+    Upcoming(uint32_t slot, std::pmr::memory_resource *memory) : slot_(slot), numbers_(memory) {}
+    uint32_t slot() const noexcept { return slot_; }
+    bool empty() const noexcept { return first_ == numbers_.size(); }
+    uint64_t first() const noexcept { return numbers_[first_] >> 1U; }
+    /// An operation that is the last, or a further use by it. Throws std::bad_alloc with nothing changed.
+    void add(uint64_t number, bool needed) {
+      if (!empty() && numbers_.back() >> 1U == number)
+        numbers_.back() |= needed ? 1U : 0U;
+      else
+        numbers_.push_back(number << 1U | (needed ? 1U : 0U));
     }
+    void pop() noexcept {
+      ++first_;
+      if (first_ < 32 || first_ * 2 < numbers_.size()) return;
+      numbers_.erase(numbers_.begin(), numbers_.begin() + static_cast<std::ptrdiff_t>(first_));
+      first_ = 0;
+    }
+    /// Without those from that number on.
+    void cut(uint64_t number) noexcept {
+      while (!empty() && numbers_.back() >> 1U >= number) numbers_.pop_back();
+    }
+    std::optional<NextUse> from(uint64_t number) const noexcept {
+      const auto begin = numbers_.begin() + static_cast<std::ptrdiff_t>(first_);
+      const auto found = std::lower_bound(begin, numbers_.end(), number << 1U);
+      if (found == numbers_.end()) return {};
+      return NextUse{*found >> 1U, (*found & 1U) != 0};
+    }
+
+   private:
+    uint32_t slot_;
+    size_t first_ = 0;
+    std::pmr::vector<uint64_t> numbers_;  ///< and whether content is needed, in the lowest bit
   };
-  void unlist(uint32_t region, Upcoming use) noexcept;
+  using ByRegion = std::pmr::unordered_multimap<uint32_t, Upcoming>;
+
+  ByRegion::iterator upcoming(uint32_t region, uint32_t slot) noexcept;
+  void unlist(uint32_t region, uint32_t slot, uint64_t number) noexcept;
+  void cut(uint32_t region, uint32_t slot, uint64_t number) noexcept;
   Stream &find(uint32_t slot) noexcept {
     const auto found = streams_.find(slot);
     return found != streams_.end() ? found->second : none_;
@@ -120,14 +166,13 @@ class Announcements {
   /// The stream, if that operation of it has not been consumed.
   Stream *find(uint32_t slot, uint64_t number) noexcept {
     Stream &stream = find(slot);
-    const bool there = number >= stream.base && number - stream.base < stream.operations.size();
+    const bool there = number >= stream.base && number - stream.base < stream.operations();
     return there ? &stream : nullptr;
   }
 
   Stream none_;                                        ///< of slots whose stream never announced
   std::pmr::unordered_map<uint32_t, Stream> streams_;  ///< by slot, of those that ever announced
-  /// By region, which operations use it.
-  std::pmr::unordered_map<uint32_t, std::pmr::set<Upcoming>> upcoming_;
+  ByRegion upcoming_;                                  ///< one a stream
 };
 
 }  // namespace weir::policy

@@ -98,6 +98,8 @@ class Hints {
   uint64_t age(uint32_t buffer, uint64_t begin, uint64_t end, uint8_t place,
                HintView &view) noexcept;
   size_t count() const noexcept { return hints_.size(); }
+  /// Whether the buffer may have some.
+  bool knows(uint32_t buffer) const noexcept { return hints_.contains(buffer); }
   /// The buffers that have hints, maybe dead ones, each once.
   template <class Visit>
   void each_buffer(Visit &&visit) const WEIR_HELD {

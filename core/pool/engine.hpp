@@ -47,6 +47,7 @@
 #include "core/pool/inspector.hpp"
 #include "core/pool/membership.hpp"
 #include "core/pool/policy_store.hpp"
+#include "core/pool/releases.hpp"
 #include "core/pool/trimmer.hpp"
 #include "core/pool/upkeep.hpp"
 #include "core/tier/lift.hpp"
@@ -205,6 +206,8 @@ class Engine final {
   bool acquire_first(Stream &stream, OwnLeases &own, weir_use &use, weir_lease *out) noexcept;
   bool acquire_one(Stream &stream, OwnLeases *own, weir_use &use, weir_lease *out,
                    uint64_t *what) noexcept;
+  bool acquire_beside(Stream &stream, StreamState &state, OwnLeases &own, weir_use &use, Open open,
+                      weir_lease *out) noexcept;
   template <class Write>
   bool acquire_fast(Stream &stream, weir_use *uses, size_t count, Lease *lease,
                     Write &&write) noexcept;
@@ -215,14 +218,10 @@ class Engine final {
                         weir_lease *out);
   Status acquire_logged(Stream &stream, StreamState &state, weir_use *uses, size_t count,
                         const page::AcquireOptions &options, Open open, weir_lease *out);
-  Lease *take_one(Stream &stream, StreamState &state, weir_lease handle) noexcept;
+  Releases releases() noexcept { return {env_, page_, lease_, movers_.losses, movers_.prefetcher}; }
+  Lease *take_own(Stream &stream, StreamState &state, weir_lease handle) noexcept;
   // first_use.cpp
   bool lease_fresh(const Stream &stream, weir_use &use) noexcept;
-  // release.cpp
-  Status release_set(weir_lease handle, StreamState *state, Stream &stream);
-  Status release_taken(Lease *lease, StreamState &state, Stream &stream);
-  void release_fast(LeaseItem *item, Stamp stamp) noexcept;
-  void release_slow(const LeaseItem &item, const Lease *lease, Stamp stamp) noexcept;
   // engine.cpp
   Status start_cold_tiers(backend::Runtime &runtime, uint32_t node);
   void release_all() noexcept;

@@ -10,6 +10,7 @@
 #include "core/lease/use_writer.hpp"
 #include "core/move/plan.hpp"
 #include "core/pool/engine.hpp"
+#include "core/pool/range_hits.hpp"
 
 #include <mutex>
 
@@ -126,6 +127,18 @@ template <class Write>
   return false;
 }
 
+/// A lone use that is not of a whole buffer, or is an announced operation. As above, and apart from it.
+[[gnu::noinline]] bool Engine::acquire_beside(Stream &stream, StreamState &state, OwnLeases &own,
+                                              weir_use &use, Open open, weir_lease *out) noexcept {
+  uint64_t unused = 0;
+  if ((open == Open::whole || !acquire_one(stream, &own, use, out, &unused)) &&
+      !RangeHits(pages_.buffers, config_.pool_id).acquire(stream, &own, use, out, &unused))
+    return false;
+  own.hits.store(own.hits.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  if (open == Open::announced) movers_.prefetcher.note_hit(state, &own);
+  return true;
+}
+
 Status Engine::acquire(Stream &stream, weir_use *uses, size_t count,
                        const page::AcquireOptions &options, weir_lease *out) {
   if (count == 0 || count > UINT16_MAX)
@@ -163,7 +176,11 @@ Status Engine::acquire_set(Stream &stream, StreamState &state, weir_use *uses, s
                            const page::AcquireOptions &options, Open open, weir_lease *out) {
   Lease *lease = nullptr;
   bool hit = false;
-  {
+  OwnLeases *own = count == 1 ? state.of_this_thread() : nullptr;
+  if (own != nullptr && own->free.head != nullptr) {
+    if (open != Open::shut && acquire_beside(stream, state, *own, uses[0], open, out)) return {};
+    lease = own->free.pop();  // for it a hit has been tried
+  } else {
     const Guard hold(stream.timeline.lock);
     state.adopt_this_thread();
     lease = state.take(&memory_);
@@ -175,7 +192,7 @@ Status Engine::acquire_set(Stream &stream, StreamState &state, weir_use *uses, s
     }
   }
   if (hit) {
-    if (open == Open::announced) movers_.prefetcher.note_hit(state);
+    if (open == Open::announced) movers_.prefetcher.note_hit(state, state.of_this_thread());
     return {};
   }
   return acquire_missed(stream, state, uses, count, options, open == Open::whole, lease, out);
@@ -225,6 +242,14 @@ Status Engine::acquire_logged(Stream &stream, StreamState &state, weir_use *uses
   lease::UseWriter writer(leases_.log, pages_.buffers);
   UseRing *ring = writer.ring(stream, state);
   if (ring == nullptr) return acquire_set(stream, state, uses, count, options, open, out);
+  uint64_t end = 0;
+  if (count == 1 && open == Open::whole &&
+      RangeHits(pages_.buffers, config_.pool_id)
+          .acquire(stream, state.in_turn(), uses[0], out, &end)) {
+    ring->hit_part(UseRecord::what(uses[0].buffer, uses[0].mode), uses[0].offset, end,
+                   leases_.log.when(options.operation));
+    return {};
+  }
   Lease *lease = nullptr;
   bool hit = false;
   {
@@ -245,7 +270,7 @@ Status Engine::acquire_logged(Stream &stream, StreamState &state, weir_use *uses
     }
   }
   if (hit) {
-    if (open == Open::announced) movers_.prefetcher.note_hit(state);
+    if (open == Open::announced) movers_.prefetcher.note_hit(state, state.of_this_thread());
     return {};
   }
   WEIR_TRY(acquire_missed(stream, state, uses, count, options, open == Open::whole, lease, out));
@@ -253,15 +278,11 @@ Status Engine::acquire_logged(Stream &stream, StreamState &state, weir_use *uses
   return {};
 }
 
-/// Under the timeline's lock: takes a lease of one whole buffer from whoever else may want to release it, and the turn to record
-/// its fence. nullptr: it is not of this kind, or another thread has the turn, and nothing has happened.
-inline Lease *Engine::take_one(Stream &stream, StreamState &state, weir_lease handle) noexcept {
+/// Under the timeline's lock: takes a lease from whoever else may want to release it, and the turn to record its fence. nullptr: there is no
+/// such lease, or another thread has the turn, and nothing has happened.
+inline Lease *Engine::take_own(Stream &stream, StreamState &state, weir_lease handle) noexcept {
   Lease *lease = state.find(handle);
-  if (lease == nullptr || lease->count != 1) return nullptr;
-  const LeaseItem &item = lease->few[0];
-  if (item.kind != LeaseKind::whole) return nullptr;
-  const Stamp seen{pages_.buffers.hot(item.buffer).stamp.load(std::memory_order_relaxed)};
-  if ((seen && seen.slot() != stream.slot) || !stream.timeline.begin_record()) return nullptr;
+  if (lease == nullptr || !stream.timeline.begin_record()) return nullptr;
   state.bury(lease);
   return lease;
 }
@@ -269,22 +290,25 @@ inline Lease *Engine::take_one(Stream &stream, StreamState &state, weir_lease ha
 Status Engine::release(weir_lease handle, Stream &stream) {
   const uint32_t slot = StreamState::slot_of(handle);
   StreamState *state = leases_.states.find(slot);
-  if (state == nullptr || slot != stream.slot) return release_set(handle, state, stream);
+  if (state == nullptr || slot != stream.slot) return releases().elsewhere(handle, state, stream);
   backend::Timeline &timeline = stream.timeline;
   Lease *lease = nullptr;
   {
     const Guard hold(timeline.lock);
-    lease = take_one(stream, *state, handle);
+    lease = take_own(stream, *state, handle);
   }
-  if (lease == nullptr) return release_set(handle, state, stream);
+  if (lease == nullptr) return releases().elsewhere(handle, state, stream);
   // No lock is held: the runtime takes as long over it as its channel is full.
-  const uint8_t mode = lease->few[0].mode;
-  page::Hot &hot = pages_.buffers.hot(lease->few[0].buffer);
+  const LeaseItem &item = lease->few[0];
+  if (lease->count != 1 || item.kind != LeaseKind::whole)
+    return releases().in_turn(lease, *state, stream);
+  const uint8_t mode = item.mode;
+  page::Hot &hot = pages_.buffers.hot(item.buffer);
   uint64_t point = 0;
-  const bool published = timeline.record_in_turn(&point).ok() &&
-                         hot.publish(Stamp::make(stream.slot, point, mode != WEIR_READ));
+  const bool recorded = timeline.record_in_turn(&point).ok();
+  const bool published = recorded && hot.publish(Stamp::make(slot, point, mode != WEIR_READ));
   timeline.end_record();
-  if (!published) return release_taken(lease, *state, stream);
+  if (!published) return releases().unpublished(lease, *state, stream, recorded ? point : 0);
   state->give(lease);
   hot.drop_lease(mode);
   if (leases_.admission.has_watchers()) wake_all();

@@ -10,7 +10,10 @@
 
 #include <weir/lease.h>
 
+#include <algorithm>
 #include <new>
+#include <random>
+#include <vector>
 
 namespace {
 
@@ -121,6 +124,84 @@ void what_has_come_counts_until_its_operation_is_consumed(void **) {
   assert_int_equal(on.ahead(1), 0);
 }
 
+/// Of two streams that announce and consume at random, and regions that end, everything is as a plain list of operations says.
+void it_agrees_with_a_list(void **) {
+  struct Listed {
+    uint64_t number;
+    std::vector<AnnouncedUse> uses;
+    std::vector<bool> alive;  ///< the region's owner is the one that it was
+  };
+  std::mt19937 random(5);
+  Announcements on(std::pmr::get_default_resource());
+  std::vector<Listed> lists[2];
+  uint64_t next[2] = {0, 0};
+  constexpr uint32_t regions = 5;
+  for (int step = 0; step < 3000; ++step) {
+    const uint32_t slot = random() % 2;
+    std::vector<Listed> &list = lists[slot];
+    if (const uint32_t choice = random() % 8; choice < 3) {
+      std::vector<std::vector<AnnouncedUse>> fresh(random() % 4);
+      for (auto &uses : fresh) {
+        while (random() % 3 != 0)
+          uses.push_back(use_of(static_cast<uint32_t>(random() % regions),
+                                random() % 4 == 0 ? WEIR_DISCARD_WRITE : WEIR_READ));
+        for (AnnouncedUse &use : uses) use.size = 100;
+        list.push_back({next[slot]++, uses, std::vector<bool>(uses.size(), true)});
+      }
+      announce(on, slot, fresh);
+    } else if (choice < 7) {
+      const size_t count = random() % 4;
+      on.consume(slot, count);
+      list.erase(list.begin(),
+                 list.begin() + static_cast<std::ptrdiff_t>(std::min(count, list.size())));
+    } else {
+      const auto region = static_cast<uint32_t>(random() % regions);
+      on.forget(region);
+      for (auto &each : lists)
+        for (Listed &operation : each)
+          for (size_t i = 0; i < operation.uses.size(); ++i)
+            if (operation.uses[i].region == region) operation.alive[i] = false;
+    }
+    for (uint32_t region = 0; region < regions; ++region) {
+      uint64_t soonest = UINT64_MAX;
+      for (uint32_t of = 0; of < 2; ++of) {
+        const uint64_t from = lists[of].empty() ? 0 : lists[of][random() % lists[of].size()].number;
+        std::optional<Announcements::NextUse> expected;
+        for (size_t at = 0; at < lists[of].size(); ++at) {
+          const Listed &operation = lists[of][at];
+          bool used = false, needed = false;
+          for (size_t i = 0; i < operation.uses.size(); ++i) {
+            if (operation.uses[i].region != region || !operation.alive[i]) continue;
+            used = true;
+            needed = needed || operation.uses[i].needs();
+          }
+          assert_true(on.lists(of, region, operation.number) == used);
+          if (used) soonest = std::min<uint64_t>(soonest, at);
+          if (used && !expected && operation.number >= from)
+            expected = Announcements::NextUse{operation.number, needed};
+        }
+        const auto found = on.next_use(of, region, from);
+        assert_true(found.has_value() == expected.has_value());
+        if (found) assert_int_equal(found->number, expected->number);
+        if (found) assert_true(found->needed == expected->needed);
+      }
+      assert_true(on.before_use_of(region) == soonest);
+    }
+    for (uint32_t of = 0; of < 2; ++of) {
+      assert_int_equal(on.count(of), lists[of].size());
+      assert_false(on.operation(of, next[of]).has_value());
+      for (const Listed &operation : lists[of]) {
+        const auto uses = on.operation(of, operation.number);
+        assert_true(uses.has_value());
+        size_t i = 0;
+        for (const AnnouncedUse &use : *uses)
+          assert_int_equal(use.buffer, operation.uses[i++].buffer);
+        assert_int_equal(i, operation.uses.size());
+      }
+    }
+  }
+}
+
 void a_failed_announcement_leaves_all_as_it_was(void **) {
   for (size_t n = 0;; ++n) {
     Failing memory;
@@ -158,6 +239,7 @@ int main() {
       cmocka_unit_test(an_operation_consumed_half_taken_leaves_the_next_whole),
       cmocka_unit_test(no_more_than_the_lookahead_is_taken),
       cmocka_unit_test(what_has_come_counts_until_its_operation_is_consumed),
+      cmocka_unit_test(it_agrees_with_a_list),
       cmocka_unit_test(a_failed_announcement_leaves_all_as_it_was),
   };
   return cmocka_run_group_tests_name("announcements", tests, nullptr, nullptr);

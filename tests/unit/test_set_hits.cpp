@@ -11,7 +11,7 @@
 #include "core/lease/use_log.hpp"
 
 #include "tests/support/watchdog.hpp"
-#include "tests/unit/interleaving.hpp"
+#include "tests/unit/lock_holder.hpp"
 
 namespace {
 
@@ -22,31 +22,6 @@ constexpr uint64_t most = 64;
 void learn(weir_context context) {
   reinterpret_cast<weir::pool::Context *>(context)->learns = true;
 }
-
-/// Another thread that holds the pool's lock for as long as it lives.
-class Holder {
- public:
-  explicit Holder(World &world)
-      : thread_([this, &world] {
-          const weir::Locked lock(engine_of(world).sync().lock);
-          held_ = true;
-          held_.notify_all();
-          ended_.wait(false);
-        }) {
-    held_.wait(false);
-  }
-  ~Holder() {
-    ended_ = true;
-    ended_.notify_all();
-    thread_.join();
-  }
-  Holder(const Holder &) = delete;
-  Holder &operator=(const Holder &) = delete;
-
- private:
-  std::atomic<bool> held_{false}, ended_{false};
-  std::thread thread_;
-};
 
 struct Scene {
   World world;
@@ -91,7 +66,7 @@ void without_the_pools_lock(const Setup &setup) {
     for (const uint32_t mode : {WEIR_READ, WEIR_READ_WRITE, WEIR_DISCARD_WRITE}) {
       scene.use(count, mode);
       dog.at("a set beside a thread that holds the pool's lock");
-      const Holder holder(scene.world);
+      const LockHolder holder(scene.world);
       for (int i = 0; i < 3; ++i) scene.use(count, mode);
     }
   }
