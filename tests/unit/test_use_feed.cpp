@@ -8,6 +8,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 
 // First: the fixture's macro `ok` would meet the core's own functions of that name.
 #include "core/lease/use_log.hpp"
