@@ -4433,7 +4433,7 @@ Calls on the pools put what they do into rings in memory, 4 MiB for each thread;
 finds a ring full is lost, and counted in the file. Where the file can't be written any more, the trace ends by itself, with one
 WARNING; nothing else changes for the program. The file can be read at any moment, also after the process was killed.
 The environment variables WEIR_TRACE=PATH (a timeline) and WEIR_RECORD=PATH (a recording) start one with the context, whose path gets a
-number where there is such a file, and WEIR_TRACE_BYTES is its max_bytes; they are ignored under secure execution. Any thread. Errors: INVALID_ARGUMENT, BUSY (one of that
+number where there is such a file, and WEIR_TRACE_BYTES is its max_bytes, also as "64M" or "4G" (what can't be read is logged and counts as 0, less than 64 KiB as 64 KiB); they are ignored under secure execution. Any thread. Errors: INVALID_ARGUMENT, BUSY (one of that
 kind runs; a recording, and the context has pools), IO (the file can't be made), OUT_OF_HOST_MEMORY.*/
     pub fn weir_trace_start(
         context: weir_context,
