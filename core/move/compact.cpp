@@ -318,7 +318,7 @@ uint64_t Relocator::reclaim(uint8_t place, bool wait) {
     const size_t stop = std::min(emptied.size(), at + most_victims);
     visits::count(stop - at);
     for (; at < stop; ++at) {
-      // Without memory to keep it, whoever needs memory takes it first.
+      // One that can't be listed again for want of memory stays until an acquire needs its room.
       if (!take(emptied[at])) if_memory([&] { device.emptied.push_back(emptied[at]); });
     }
   }

@@ -35,6 +35,24 @@ Of note(notes::Kind kind, uint16_t thread, uint64_t ns) {
   return of;
 }
 
+/// The file of what `tell` gives to a writer.
+template <class Tell>
+TimelineFile written(Tell &&tell) {
+  std::string path;
+  OwnFile made(create_own_file("/tmp/weir-chrome-writer", ".json", true, &path));
+  assert_true(made.number() >= 0);
+  NoPools pools;
+  {
+    trace::ChromeWriter writer(std::move(made), uint64_t{1} << 20, 0, pools);
+    tell(writer);
+    writer.finish(0);
+    assert_null(writer.ended());
+  }
+  TimelineFile file(path);
+  (void)unlink(path.c_str());
+  return file;
+}
+
 /// What the file shows as the track's name: the last that it was given.
 std::string name_of(const TimelineFile &file, uint32_t track) {
   std::string name;
@@ -44,12 +62,7 @@ std::string name_of(const TimelineFile &file, uint32_t track) {
 }
 
 void a_thread_is_named_by_its_work_whatever_it_did_first(void **) {
-  std::string path;
-  OwnFile made(create_own_file("/tmp/weir-chrome-writer", ".json", true, &path));
-  assert_true(made.number() >= 0);
-  NoPools pools;
-  {
-    trace::ChromeWriter writer(std::move(made), uint64_t{1} << 20, 0, pools);
+  const TimelineFile file = written([](trace::ChromeWriter &writer) {
     // The evictor's thread tells the round before the stretch of work that it lies in.
     auto round = note<notes::Evictions>(notes::round, 3, 2000);
     round.begin_ns = 1000;
@@ -69,11 +82,7 @@ void a_thread_is_named_by_its_work_whatever_it_did_first(void **) {
     work.begin_ns = 6000;
     work.what = "the evictor's thread";
     writer.take(work);
-    writer.finish(0);
-    assert_null(writer.ended());
-  }
-  const TimelineFile file(path);
-  (void)unlink(path.c_str());
+  });
   assert_string_equal(name_of(file, 3).c_str(), "weir: the evictor's thread");
   assert_string_equal(name_of(file, 1).c_str(), "thread 1");
   // As it works again it is not named again.
@@ -85,12 +94,7 @@ void a_thread_is_named_by_its_work_whatever_it_did_first(void **) {
 
 /// Of what nobody got there is no lease: the slice says who asked, and for what.
 void a_refusal_says_what_was_asked_for(void **) {
-  std::string path;
-  OwnFile made(create_own_file("/tmp/weir-chrome-writer", ".json", true, &path));
-  assert_true(made.number() >= 0);
-  NoPools pools;
-  {
-    trace::ChromeWriter writer(std::move(made), uint64_t{1} << 20, 0, pools);
+  const TimelineFile file = written([](trace::ChromeWriter &writer) {
     auto pool = note<notes::Pool>(notes::pool, 1, 1);
     pool.pool_id = 7;
     std::strcpy(pool.name, "rays");
@@ -115,10 +119,7 @@ void a_refusal_says_what_was_asked_for(void **) {
     asked.note.result = WEIR_ERROR_OVER_BUDGET;
     asked.use.buffer = reinterpret_cast<weir_buffer>(uintptr_t{5});
     writer.take(asked.note);
-    writer.finish(0);
-  }
-  const TimelineFile file(path);
-  (void)unlink(path.c_str());
+  });
   const std::vector<Json> refused = file.all("X", "wait");
   assert_int_equal(refused.size(), 1);
   assert_string_equal(refused[0]["name"].get<std::string>().c_str(), "acquire (refused)");

@@ -1,175 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The memory of a device without VMM: segments grown by need, with smaller sizes where the runtime refuses, never beyond
-// the budget; given back when they are empty. On a made-up runtime that has so much memory and no more, and on which a call
-// can be stopped. What is held is counted there, on every call, and compared with what the pool says.
+// the budget; given back when they are empty.
 
-#include "core/physical/granule_pool.hpp"
+#include "tests/unit/segment_bench.hpp"
 
-#include <condition_variable>
-#include <cstring>
-#include <map>
-#include <memory>
-#include <mutex>
 #include <random>
-#include <thread>
-
-#include "tests/support/cmocka.hpp"
-
-extern "C" const weir_backend_table *weir_host_backend_query(uint32_t abi_major);
 
 namespace {
 
-using weir::Status;
-using weir::backend::Device;
-using weir::backend::Runtime;
-using weir::physical::DoomedList;
-using weir::physical::GranuleId;
-using weir::physical::GranulePool;
-using weir::physical::looks_a_grace;
-using weir::physical::no_granule;
-using weir::physical::PageClass;
-
-constexpr uint64_t mib = uint64_t{1} << 20U;
-constexpr uint64_t page = mib / 16;
-
-/// Numbers instead of memory.
-struct Machine {
-  std::mutex mutex;
-  std::condition_variable changed;
-  uint64_t capacity = UINT64_MAX;  ///< bytes it has
-  uint64_t budget = UINT64_MAX;    ///< the pool's: never to be passed
-  uint64_t held = 0, most = 0;
-  uint64_t next = uint64_t{1} << 40U;
-  std::map<uint64_t, uint64_t> live;
-  std::vector<uint64_t> asked;
-  weir_result answer = WEIR_SUCCESS;  ///< of every call, if it is an error
-  bool closed = false;                ///< calls stand until it is opened
-  int standing = 0;
-  bool passed = false;  ///< the budget was
-
-  static weir_result allocate(weir_be_state *state, uint32_t, uint64_t bytes, uint64_t,
-                              uint64_t *address) {
-    auto *self = reinterpret_cast<Machine *>(state);
-    std::unique_lock hold(self->mutex);
-    self->asked.push_back(bytes);
-    ++self->standing;
-    self->changed.notify_all();
-    self->changed.wait(hold, [self] { return !self->closed; });
-    --self->standing;
-    if (self->answer != WEIR_SUCCESS) return self->answer;
-    if (self->held + bytes > self->capacity) return WEIR_ERROR_DEVICE_OOM;
-    self->held += bytes;
-    self->most = std::max(self->most, self->held);
-    self->passed = self->passed || self->held > self->budget;
-    *address = self->next;
-    self->next += bytes + page;
-    self->live[*address] = bytes;
-    return WEIR_SUCCESS;
-  }
-  static weir_result free(weir_be_state *state, uint32_t, uint64_t address, uint64_t bytes) {
-    auto *self = reinterpret_cast<Machine *>(state);
-    const std::lock_guard hold(self->mutex);
-    const auto found = self->live.find(address);
-    if (found == self->live.end() || found->second != bytes) return WEIR_ERROR_INVALID_ARGUMENT;
-    self->held -= bytes;
-    self->live.erase(found);
-    return WEIR_SUCCESS;
-  }
-  void open(bool yes) {
-    const std::lock_guard hold(mutex);
-    closed = !yes;
-    changed.notify_all();
-  }
-  void await_standing() {
-    std::unique_lock hold(mutex);
-    changed.wait(hold, [this] { return standing != 0; });
-  }
-};
-
-Machine *machine =
-    nullptr;  ///< of the running test; a table has no user pointer before it is started
-
-const weir_backend_table *query(uint32_t abi_major) {
-  static weir_backend_table table{};
-  const weir_backend_table *real = weir_host_backend_query(abi_major);
-  if (real == nullptr) return nullptr;
-  table = *real;
-  table.start = [](const weir_be_start *, weir_be_state **state, const char **) -> weir_result {
-    *state = reinterpret_cast<weir_be_state *>(machine);
-    return WEIR_SUCCESS;
-  };
-  table.stop = [](weir_be_state *) {};
-  table.plain_allocate = Machine::allocate;
-  table.plain_free = Machine::free;
-  return &table;
-}
-
-/// A pool on the machine. On the heap, because a failed assertion runs no destructors.
-struct Bench {
-  Machine own;
-  Runtime runtime{std::pmr::get_default_resource()};
-  Device device;
-  std::unique_ptr<GranulePool> pool;
-  bool alone = true;  ///< no other thread is at work
-
-  explicit Bench(uint64_t budget, uint64_t segment_size = 0, uint64_t capacity = UINT64_MAX) {
-    machine = &own;
-    own.capacity = capacity;
-    own.budget = budget;
-    assert_true(runtime.adopt(query, "a machine of the test's own").ok());
-    assert_true(runtime.start("", {}, weir::Log(), UINT64_MAX).ok());
-    device.runtime = &runtime;
-    pool = std::make_unique<GranulePool>(device, page, page, budget, segment_size,
-                                         std::pmr::get_default_resource());
-  }
-  GranuleId claim(uint64_t bytes) {
-    DoomedList doomed;
-    const GranuleId id = pool->claim(PageClass::small, bytes, &doomed);
-    assert_true(doomed.empty());
-    return id;
-  }
-  /// Claimed and with memory, or no_granule with nothing claimed.
-  GranuleId take(uint64_t bytes) {
-    const GranuleId id = claim(bytes);
-    if (id == no_granule) return id;
-    if (pool->materialize(pool->at(id)).ok()) return id;
-    pool->release(id);
-    return no_granule;
-  }
-  uint64_t give(DoomedList *doomed, uint64_t taken) {
-    for (const auto &old : *doomed) assert_true(pool->destroy(old).ok());
-    for (const auto &old : *doomed) pool->forget(old);
-    doomed->clear();
-    return taken;
-  }
-  uint64_t trim(uint64_t bytes) {
-    DoomedList doomed;
-    const uint64_t taken = pool->take_idle(bytes, &doomed);
-    return give(&doomed, taken);
-  }
-  uint64_t give_unneeded(uint64_t reserve, uint64_t most) {
-    DoomedList doomed;
-    const uint64_t taken = pool->take_unneeded(reserve, most, &doomed);
-    return give(&doomed, taken);
-  }
-  /// Nothing is under way: what the pool says is what the machine knows.
-  void check() {
-    assert_string_equal(pool->validate().c_str(), "");
-    assert_int_equal(pool->held(), own.held);
-    // With several at once, what the machine refuses one of them may have been counted as another's was granted.
-    if (alone) assert_int_equal(pool->peak(), own.most);
-    assert_in_range(pool->peak(), own.most, pool->budget());
-    assert_int_equal(pool->segments(), own.live.size());
-    assert_true(pool->held() <= pool->budget());
-    assert_false(own.passed);
-  }
-  void end() {
-    pool.reset();
-    assert_int_equal(own.held, 0);
-    assert_int_equal(own.live.size(), 0);
-  }
-};
+using namespace weir::test::segments;
 
 void nothing_is_taken_before_it_is_needed(void **) {
   auto bench = std::make_unique<Bench>(64 * mib);
@@ -492,110 +332,6 @@ void many_threads(void **) {
   bench->end();
 }
 
-/// Takes the first client's memory, in which each extent is where it is told.
-struct Owned {
-  std::unique_ptr<Bench> bench = std::make_unique<Bench>(16 * mib, 16 * mib);
-  GranulePool &pool() { return *bench->pool; }
-  /// What lies behind it is free.
-  GranuleId at(uint64_t offset, uint64_t bytes) {
-    const GranuleId id = pool().claim_at(0, offset, bytes, weir::physical::Segments::none);
-    assert_true(id != no_granule);
-    return id;
-  }
-  void release(GranuleId id, uint32_t client) {
-    pool().at(id).set_client(client);
-    pool().release(id);
-  }
-  void expect(GranuleId id, uint32_t client, bool all, uint64_t front = 0, uint64_t back = 0) {
-    const auto found = pool().foreign(pool().at(id), client);
-    assert_int_equal(found.all, all);
-    if (all) return;
-    assert_int_equal(found.front, front);
-    assert_int_equal(found.back, back);
-  }
-};
-
-constexpr uint64_t block = 64 << 10U;
-
-void free_memory_remembers_whose_bytes_it_holds(void **) {
-  Owned owned;
-  GranuleId id = owned.bench->take(mib);
-  owned.expect(id, 1, true);  // whatever the runtime left there
-  owned.release(id, 1);
-  id = owned.at(0, mib);
-  owned.expect(id, 1, false);
-  owned.expect(id, 2, true);
-  owned.release(id, 2);
-  id = owned.at(0, mib);
-  owned.expect(id, 1, true);
-  owned.expect(id, 2, false);
-  owned.release(id, weir::physical::client_unknown);
-  id = owned.at(0, mib);
-  owned.expect(id, 2, true);
-  // In pieces, and as one afterwards.
-  owned.release(id, 1);
-  id = owned.at(0, mib / 2);
-  const GranuleId other = owned.at(mib / 2, mib / 2);
-  owned.release(other, 2);
-  owned.release(id, 1);
-  id = owned.at(0, mib / 2);
-  owned.expect(id, 1, false);
-  owned.pool().release(id);
-  id = owned.at(0, mib);
-  owned.expect(id, 1, true);
-  owned.expect(id, 2, true);
-  owned.pool().release(id);
-  // A segment that went back takes that with it.
-  id = owned.at(0, mib);
-  owned.release(id, 1);
-  assert_int_equal(owned.bench->trim(UINT64_MAX), 16 * mib);
-  id = owned.bench->take(mib);
-  owned.expect(id, 1, true);
-  owned.pool().release(id);
-  owned.bench->check();
-  owned.bench->end();
-}
-
-/// Blocks in which several clients were are of no one's until somebody has had all of one.
-void only_the_ends_of_an_extent_may_be_anothers(void **) {
-  Owned owned;
-  GranuleId id = owned.bench->take(16 * mib);
-  owned.release(id, 1);
-  id = owned.at(0, block + block / 2);
-  owned.release(id, 2);
-  id = owned.at(0, block + block / 2);
-  GranuleId behind = owned.at(block + block / 2, 4 * block);
-  owned.expect(behind, 1, false, block / 2, 0);
-  owned.expect(behind, 2, true);
-  const GranuleId last = owned.at(5 * block + block / 2, 2 * block);
-  owned.expect(last, 1, false);
-  owned.release(last, 2);
-  owned.expect(behind, 1, false, block / 2, block / 2);
-  owned.release(behind, 1);
-  // What was the first client's before is that no more where the second had a part of the block.
-  behind = owned.at(block + block / 2, 4 * block);
-  owned.expect(behind, 1, false, block / 2, block / 2);
-  owned.pool().release(behind);
-  owned.pool().release(id);
-  // Within one block, and across two.
-  id = owned.at(0, 16 * mib);
-  owned.release(id, 1);
-  id = owned.at(256, 256);
-  owned.expect(id, 1, false);
-  owned.release(id, 2);
-  id = owned.at(block - 512, 1024);
-  owned.expect(id, 1, false, 512, 0);
-  owned.pool().release(id);
-  id = owned.at(0, block);
-  owned.expect(id, 1, true);
-  owned.release(id, 1);
-  id = owned.at(0, block);
-  owned.expect(id, 1, false);
-  owned.pool().release(id);
-  owned.bench->check();
-  owned.bench->end();
-}
-
 }  // namespace
 
 int main() {
@@ -612,8 +348,6 @@ int main() {
       cmocka_unit_test(a_refusal_is_told_to_all_who_wait),
       cmocka_unit_test(idle_segments_go_after_a_grace_period),
       cmocka_unit_test(many_threads),
-      cmocka_unit_test(free_memory_remembers_whose_bytes_it_holds),
-      cmocka_unit_test(only_the_ends_of_an_extent_may_be_anothers),
   };
   return cmocka_run_group_tests(tests, nullptr, nullptr);
 }
