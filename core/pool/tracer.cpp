@@ -27,6 +27,7 @@ namespace {
 
 constexpr size_t ring_bytes = size_t{4} << 20U;
 constexpr uint64_t usual_bytes = uint64_t{1} << 30U, least_bytes = uint64_t{64} << 10U;
+/// Between looks at the tape and at fences: what a kernel takes is known to the rest. It grows while nothing happens.
 constexpr std::chrono::microseconds short_rest{250}, long_rest{4000};
 constexpr uint64_t sample_every_ns = 10'000'000;
 /// Notes taken before others have a turn.
@@ -387,6 +388,7 @@ std::string Tracer::ended_early() {
 void Tracer::run() {
   thread_id_.store(std::this_thread::get_id());
   uint64_t sampled_ns = 0;
+  std::chrono::microseconds rest = short_rest;
   for (bool ends = false; !ends;) {
     std::string early;
     {
@@ -404,9 +406,10 @@ void Tracer::run() {
       });
       (void)if_memory([&]() WEIR_REQUIRES(mutex_) { early = ended_early(); });
       ends = stopping_;
+      rest = busy ? short_rest : std::min(2 * rest, long_rest);
       if (!ends && early.empty()) {
         if (any())
-          changed_.wait_for(hold, busy ? short_rest : long_rest);
+          changed_.wait_for(hold, rest);
         else
           changed_.wait(hold);  // for the next trace, or the end
       }

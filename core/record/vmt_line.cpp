@@ -225,6 +225,7 @@ bool VmtLines::acquire(const VmtAcquire &acquire) noexcept {
       .key("flags", acquire.flags)
       .key("timeout_ns", acquire.timeout_ns)
       .key("async", acquire.async ? 1 : 0)
+      .key("waited_us", acquire.waited_us)
       .done();
 }
 
@@ -238,6 +239,7 @@ bool VmtLines::refused(const VmtAcquire &acquire, int32_t result) noexcept {
       .key("flags", acquire.flags)
       .key("timeout_ns", acquire.timeout_ns)
       .key("async", acquire.async ? 1 : 0)
+      .key("waited_us", acquire.waited_us)
       .done();
 }
 

@@ -92,6 +92,7 @@ struct VmtAcquire {
   VmtOperation operation;
   uint64_t uses = 0;
   uint64_t flags = 0, timeout_ns = 0;
+  uint64_t waited_us = 0;  ///< from the call to its end
   bool async = false;
 };
 

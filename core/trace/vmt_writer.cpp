@@ -78,6 +78,7 @@ void VmtWriter::acquire(const notes::Acquire &note) {
   // Without it nobody waits for ever.
   if (note.timeout_ns == WEIR_INFINITE) line.flags = WEIR_ACQUIRE_SOLE_HOLDER;
   line.async = note.async;
+  line.waited_us = (note.ns - std::min(note.ns, note.begin_ns)) / 1000;
   if (note.result == WEIR_SUCCESS) {
     granted_[note.lease] = note.ns;
     still_out_.erase(note.lease);
@@ -109,8 +110,23 @@ void VmtWriter::fence(const notes::Fence &note) {
     still_out_.insert(note.lease);
     return;
   }
-  if (note.stamp != 0) works_.push_back({note.lease, found->second, note.stamp, note.stream});
+  if (note.stamp != 0)
+    works_.push_back({.lease = note.lease,
+                      .granted_ns = found->second,
+                      .stamp = note.stamp,
+                      .stream = note.stream,
+                      .thread = note.thread});
   granted_.erase(found);
+}
+
+/// What another thread released meanwhile, the wait need not have been for.
+void VmtWriter::synchronize(const notes::Synchronize &note) {
+  for (Work &work : works_)
+    if (work.stream == note.stream && work.thread == note.thread)
+      work.latest_ns = std::min(work.latest_ns, note.ns);
+  if (streams_.find(note.stream) == streams_.end()) return;  // of a stream without leases
+  moment(note);
+  (void)lines_.synchronize(note.stream);
 }
 
 void VmtWriter::allocation(const notes::Allocation &note) {
@@ -180,13 +196,9 @@ void VmtWriter::take(const Note &note) {
       have_stream(used.slot, used.device);
       break;
     }
-    case notes::synchronize: {
-      const auto &done = as<notes::Synchronize>(note);
-      if (streams_.find(done.stream) == streams_.end()) return;  // of a stream without leases
-      moment(note);
-      (void)lines_.synchronize(done.stream);
+    case notes::synchronize:
+      synchronize(as<notes::Synchronize>(note));
       break;
-    }
     case notes::text: {
       const auto &text = as<notes::Text>(note);
       moment(note);
@@ -209,9 +221,11 @@ bool VmtWriter::poll() {
       return false;
     }
     uint64_t &free_ns = device_free_ns_[work.stream];
-    (void)lines_.kernel(work.lease, now - std::min(now, std::max(free_ns, work.granted_ns)));
+    const uint64_t begin_ns = std::max(free_ns, work.granted_ns);
+    const uint64_t end_ns = std::max(begin_ns, std::min(now, work.latest_ns));
+    (void)lines_.kernel(work.lease, end_ns - begin_ns);
     write();
-    free_ns = now;
+    free_ns = end_ns;
     return true;
   });
   if (now - flushed_ns_ >= flush_every_ns) {

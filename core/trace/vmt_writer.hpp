@@ -4,7 +4,7 @@
 // buffers, clients and leases their handles' words, allocations their addresses, streams their slots.
 //
 // What must hold: lines of one note are together, and the file is flushed only between notes. A kernel's time is known when its fence has
-// passed, which is looked at as often as notes are taken: it is an upper bound.
+// passed, which is looked at as often as notes are taken, or when the thread that released it has waited for the stream: it is an upper bound.
 #pragma once
 
 #include "core/record/vmt_line.hpp"
@@ -35,11 +35,14 @@ class VmtWriter final : public Writer {
   struct Work {
     uint64_t lease = 0, granted_ns = 0, stamp = 0;
     uint32_t stream = 0;
+    uint32_t thread = 0;              ///< that released it
+    uint64_t latest_ns = UINT64_MAX;  ///< the work had ended by then, if it has ended
   };
 
   void acquire(const notes::Acquire &note);
   void release(const notes::Release &note);
   void fence(const notes::Fence &note);
+  void synchronize(const notes::Synchronize &note);
   void allocation(const notes::Allocation &note);
   void stack(const notes::Stack &note);
   /// The stream has its line.

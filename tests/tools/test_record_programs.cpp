@@ -13,6 +13,8 @@
 #include <algorithm>
 #include <array>
 #include <csignal>
+#include <cstdio>
+#include <fstream>
 #include <map>
 #include <random>
 #include <thread>
@@ -221,10 +223,10 @@ void use_two_streams(Program &program, uint32_t seed, size_t most_out = 0) {
 }
 
 double percent(const std::string &how) {
-  return how == "equal" ? 0 : std::abs(std::strtod(how.c_str(), nullptr));
+  return how == "equal" ? 0 : std::strtod(how.c_str(), nullptr);
 }
 
-/// The median of five, of each figure, is off by so many percent at most.
+/// The median of five replays, of each figure, is off by so many percent at most: what pulls them all to one side.
 template <class Record>
 void expect_close(double most, Record record) {
   std::map<std::string, std::vector<double>> found;
@@ -237,7 +239,9 @@ void expect_close(double most, Record record) {
     std::vector<double> &each = found[name];
     if (each.empty()) continue;
     std::sort(each.begin(), each.end());
-    if (each[each.size() / 2] > most) fail_msg("%s: %g percent off", name, each[each.size() / 2]);
+    const double median = each[each.size() / 2];
+    std::printf("%s: %g %% off, the median of five\n", name, median);
+    if (std::abs(median) > most) fail_msg("%s: %g percent off", name, median);
   }
   assert_true(!found["promoted_bytes"].empty());
 }
@@ -309,8 +313,82 @@ void an_example(const char *name, double most) {
   });
 }
 void matmul_moves_the_same_bytes(void **) { an_example("matmul", 0); }
-/// The threads of its pool move what they can before it is asked for, which depends on what else the machine does.
-void heat_stencil_moves_nearly_the_same_bytes(void **) { an_example("heat_stencil", 20); }
+/// The threads of its pool move what they can before it is asked for, which depends on what else the machine does: two runs of the program
+/// itself are 5 % apart in dropped bytes.
+void heat_stencil_moves_nearly_the_same_bytes(void **) { an_example("heat_stencil", 15); }
+
+/// The lines of a recording, without its compression.
+std::vector<std::string> lines_of(const std::string &path) {
+  std::ifstream file(path);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(file, line);) lines.push_back(line);
+  return lines;
+}
+
+uint64_t number_in(const std::string &line, size_t word) {
+  std::istringstream words(line);
+  std::string text;
+  for (size_t i = 0; i <= word; ++i) words >> text;
+  return std::strtoull(text.c_str(), nullptr, 10);
+}
+
+/// A replay makes the call as long before its end.
+void an_acquire_says_how_long_it_waited(void **) {
+  const Path path(".vmt");
+  constexpr uint64_t patience_ns = 3'000'000;
+  Program program(path.name(), 2, WEIR_POOL_NO_BACKGROUND);
+  const weir_buffer large[] = {program.buffer(20 * page), program.buffer(20 * page)};
+  weir_use uses[] = {WEIR_USE(large[0], WEIR_READ), WEIR_USE(large[1], WEIR_READ)};
+  weir_lease lease = nullptr, second = nullptr;
+  good(weir_acquire(program.pool, program.streams[0], &uses[0], 1, nullptr, &lease));
+  weir_acquire_options options = WEIR_ACQUIRE_OPTIONS_INIT;
+  options.timeout_ns = patience_ns;
+  options.flags = WEIR_ACQUIRE_SOLE_HOLDER;  // else it is refused at once
+  assert_int_equal(weir_acquire(program.pool, program.streams[1], &uses[1], 1, &options, &second),
+                   WEIR_ERROR_TIMEOUT);
+  good(weir_release(lease, program.streams[0]));
+  for (weir_buffer each : large) good(weir_buffer_destroy(program.pool, each));
+  program.end();
+  const std::string key = " waited_us=";
+  uint64_t waited_us = 0;
+  for (const std::string &line : lines_of(path.name()))
+    if (const size_t at = line.find(key); line.starts_with("refused ") && at != line.npos)
+      waited_us = std::strtoull(line.c_str() + at + key.size(), nullptr, 10);
+  assert_in_range(waited_us, patience_ns / 1000, UINT64_MAX);
+}
+
+/// Of work that was waited for it is known when it had ended, however late the trace's thread looks.
+void a_kernel_ends_before_who_waited_for_it_goes_on(void **) {
+  const Path path(".vmt");
+  Program program(path.name(), 1, WEIR_POOL_NO_BACKGROUND);
+  const weir_buffer buffer = program.buffer(page);
+  weir_use use = WEIR_USE(buffer, WEIR_READ_WRITE);
+  for (int i = 0; i < 64; ++i) {
+    weir_lease lease = nullptr;
+    good(weir_acquire(program.pool, program.streams[0], &use, 1, nullptr, &lease));
+    good(weir_release(lease, program.streams[0]));
+    good(weir_stream_synchronize(program.streams[0]));
+  }
+  good(weir_buffer_destroy(program.pool, buffer));
+  program.end();
+  std::map<uint64_t, uint64_t> granted_us, waited_for_us;
+  uint64_t now_us = 0, kernels = 0;
+  std::vector<uint64_t> out;
+  for (const std::string &line : lines_of(path.name())) {
+    if (line.starts_with("t ")) now_us = number_in(line, 1);
+    if (line.starts_with("l ")) granted_us[number_in(line, 1)] = now_us;
+    if (line.starts_with("r ")) out.push_back(number_in(line, 1));
+    if (line.starts_with("synchronize "))
+      for (; !out.empty(); out.pop_back()) waited_for_us[out.back()] = now_us;
+    if (!line.starts_with("k ")) continue;
+    const uint64_t lease = number_in(line, 1);
+    if (waited_for_us.count(lease) == 0) continue;  // seen even before it was waited for
+    ++kernels;
+    assert_in_range(number_in(line, 2), 0, (waited_for_us[lease] + 1 - granted_us[lease]) * 1000);
+    waited_for_us.erase(lease);
+  }
+  assert_in_range(kernels, 1, 64);
+}
 
 void a_killed_program_s_recording_is_replayed(void **) {
   for (const char *ending : {".vmt", ".vmt.zst"}) {
@@ -361,6 +439,8 @@ int main() {
   const CMUnitTest tests[] = {
       cmocka_unit_test(
           a_killed_program_s_recording_is_replayed),  // before this process has a context
+      cmocka_unit_test(an_acquire_says_how_long_it_waited),
+      cmocka_unit_test(a_kernel_ends_before_who_waited_for_it_goes_on),
       cmocka_unit_test(two_streams_move_nearly_the_same_bytes),
       cmocka_unit_test(threads_move_nearly_the_same_bytes),
       cmocka_unit_test(matmul_moves_the_same_bytes),

@@ -18,8 +18,8 @@ namespace {
 
 using namespace weir::tool;
 
-constexpr DataMode modes[] = {DataMode::pattern, DataMode::tensor, DataMode::random,
-                              DataMode::zero};
+constexpr DataMode modes[] = {DataMode::pattern, DataMode::tensor, DataMode::random, DataMode::zero,
+                              DataMode::mixed};
 
 std::vector<std::byte> filled(const Pattern &pattern, uint32_t block, uint32_t version,
                               uint64_t offset, uint64_t length) {
@@ -100,21 +100,26 @@ void tells_contents_apart(void **) {
     };
     // Zeros are the same everywhere; the marks between them must not be.
     const uint64_t nearly_all = mode == DataMode::zero ? length / 512 - 1 : length / 8 - 8;
+    // The words between the random ones are of the version, not of the place.
+    const uint64_t misplaced = mode == DataMode::mixed ? length / 16 - 8 : nearly_all;
     assert_true(wrong_words(filled(pattern, 1, 3, 0, length)) > nearly_all);
     assert_true(wrong_words(filled(pattern, 2, 2, 0, length)) > nearly_all);
     assert_true(wrong_words(filled(pattern, 3, 2, 0, length)) > nearly_all);
     assert_true(wrong_words(std::vector<std::byte>(length)) > nearly_all);
     assert_true(wrong_words(filled(Pattern(mode, 2), 2, 3, 0, length)) > nearly_all);
     for (uint64_t shift = 8; shift <= uint64_t{64} << 20; shift *= 2)
-      assert_true(wrong_words(filled(pattern, 2, 3, shift, length)) > nearly_all);
+      assert_true(wrong_words(filled(pattern, 2, 3, shift, length)) > misplaced);
   }
 }
 
 void is_the_same_on_every_machine(void **) {
   // Known values: traces verified on one machine must be comparable with another's report.
-  std::set<uint64_t> seen;
-  for (const DataMode mode : modes) seen.insert(Pattern(mode, 1).word(1, 1, 1));
-  assert_int_equal(seen.size(), 4);
+  std::set<std::pair<uint64_t, uint64_t>> seen;
+  for (const DataMode mode : modes) {
+    const Pattern pattern(mode, 1);
+    seen.emplace(pattern.word(1, 1, 1), pattern.word(1, 1, 63));
+  }
+  assert_int_equal(seen.size(), 5);
   const Pattern first(DataMode::pattern, 1);
   const Pattern second(DataMode::pattern, 1);
   for (uint64_t i = 0; i < 100; ++i) assert_int_equal(first.word(7, 7, i), second.word(7, 7, i));
@@ -124,8 +129,9 @@ void is_the_same_on_every_machine(void **) {
   assert_true(first.word(7, 7, 1000) == first.word(7, 7, 0) + 1000 * step);
 }
 
-double compressed_share(DataMode mode, uint32_t block) {
-  const std::vector<std::byte> bytes = filled(Pattern(mode, 1), block, 1, 0, 256 << 10);
+double compressed_share(DataMode mode, uint32_t block, uint64_t random_words = 32) {
+  const std::vector<std::byte> bytes =
+      filled(Pattern(mode, 1, random_words), block, 1, 0, 256 << 10);
   std::vector<char> packed(ZSTD_compressBound(bytes.size()));
   const size_t size = ZSTD_compress(packed.data(), packed.size(), bytes.data(), bytes.size(), 3);
   return static_cast<double>(size) / static_cast<double>(bytes.size());
@@ -137,6 +143,11 @@ void compresses_as_its_name_says(void **) {
     const double tensor = compressed_share(DataMode::tensor, block);
     assert_true(tensor > 0.5 && tensor < 0.97);
     assert_true(compressed_share(DataMode::zero, block) < 0.05);
+    for (const uint64_t words : {0, 8, 32, 60, 64}) {
+      const double share = static_cast<double>(words) / 64;
+      const double found = compressed_share(DataMode::mixed, block, words);
+      if (std::fabs(found - share) > 0.03) fail_msg("%g of mixed %g", found, share);
+    }
   }
 }
 

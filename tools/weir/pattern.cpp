@@ -89,6 +89,22 @@ struct MarkedWords {
   }
 };
 
+/// So many at random of each 64; the others are one.
+struct MixedWords {
+  RandomWords random;
+  uint64_t count;
+  static constexpr uint64_t distance = 64;
+
+  uint64_t word(uint64_t i) const {
+    return i % distance < count ? random.word(i) : random.linear.start.step;
+  }
+  template <class Take>
+  void group(uint64_t i, Take &&take) const {
+    for (uint64_t k = 0; k < group_words / 2; ++k)
+      take(k, Pair{word(i + 2 * k), word(i + 2 * k + 1)});
+  }
+};
+
 /// Values from the tile, rotated by the start value; sign and mantissa bits flipped at random.
 struct TensorWords {
   LinearWords linear;
@@ -204,13 +220,14 @@ std::unique_ptr<Pattern::Tiles> make_tiles(uint64_t seed) {
 
 /// Calls use(words) with the generator of (block, version).
 template <class Use>
-auto with_words(DataMode mode, uint64_t seed, const Pattern::Tiles *tiles, uint32_t block,
-                uint32_t version, Use &&use) {
+auto with_words(DataMode mode, uint64_t seed, uint64_t random_words, const Pattern::Tiles *tiles,
+                uint32_t block, uint32_t version, Use &&use) {
   if (version == 0) return use(ZeroWords{});
   const LinearWords linear{start_of(seed, block, version)};
   if (mode == DataMode::pattern) return use(linear);
   if (mode == DataMode::random) return use(RandomWords{linear});
   if (mode == DataMode::zero) return use(MarkedWords{linear});
+  if (mode == DataMode::mixed) return use(MixedWords{{linear}, random_words});
   const bool fp32 = is_fp32(start_of(seed, block, 0));  // the block decides, not the version
   return use(fp32 ? TensorWords{linear, tiles->fp32.data(), fp32_flips}
                   : TensorWords{linear, tiles->bf16.data(), bf16_flips});
@@ -228,28 +245,31 @@ std::string_view data_mode_name(DataMode mode) {
       return "random";
     case DataMode::zero:
       return "zero";
+    case DataMode::mixed:
+      return "mixed";
   }
   return "?";
 }
 
-Pattern::Pattern(DataMode mode, uint64_t seed) : mode_(mode), seed_(seed) {
+Pattern::Pattern(DataMode mode, uint64_t seed, uint64_t random_words)
+    : mode_(mode), seed_(seed), random_words_(random_words) {
   if (mode == DataMode::tensor) tiles_ = make_tiles(seed);
 }
 
 void Pattern::fill(std::byte *to, uint32_t block, uint32_t version, uint64_t offset,
                    uint64_t length) const {
-  with_words(mode_, seed_, tiles_.get(), block, version,
+  with_words(mode_, seed_, random_words_, tiles_.get(), block, version,
              [&](const auto &words) { fill_range(words, to, offset, length); });
 }
 
 Mismatch Pattern::check(const std::byte *at, uint32_t block, uint32_t version, uint64_t offset,
                         uint64_t length) const {
-  return with_words(mode_, seed_, tiles_.get(), block, version,
+  return with_words(mode_, seed_, random_words_, tiles_.get(), block, version,
                     [&](const auto &words) { return check_range(words, at, offset, length); });
 }
 
 uint64_t Pattern::word(uint32_t block, uint32_t version, uint64_t index) const {
-  return with_words(mode_, seed_, tiles_.get(), block, version,
+  return with_words(mode_, seed_, random_words_, tiles_.get(), block, version,
                     [&](const auto &words) { return words.word(index); });
 }
 

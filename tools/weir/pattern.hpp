@@ -11,6 +11,8 @@
 //            mantissa: compresses as weights and activations do
 //   zero     one word in 64 as in pattern, the others zero: compresses to next to nothing, and a page that is
 //            another's, or old, is told all the same
+//   mixed    of each 64 words so many as in random, the others one word of (block, version) over and over: compresses to
+//            that share
 #pragma once
 
 #include <array>
@@ -21,7 +23,7 @@
 
 namespace weir::tool {
 
-enum class DataMode : uint8_t { pattern, tensor, random, zero };
+enum class DataMode : uint8_t { pattern, tensor, random, zero, mixed };
 
 std::string_view data_mode_name(DataMode mode);
 
@@ -35,7 +37,8 @@ struct Mismatch {
 
 class Pattern {
  public:
-  Pattern(DataMode mode, uint64_t seed);
+  /// `random_words`: of mixed, 0 .. 64.
+  Pattern(DataMode mode, uint64_t seed, uint64_t random_words = 32);
 
   /// Writes bytes [offset, offset + length) of the version to `to`.
   void fill(std::byte *to, uint32_t block, uint32_t version, uint64_t offset,
@@ -60,6 +63,7 @@ class Pattern {
  private:
   DataMode mode_;
   uint64_t seed_;
+  uint64_t random_words_;
   std::unique_ptr<Tiles> tiles_;  ///< of tensor mode
 };
 

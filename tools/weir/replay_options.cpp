@@ -199,7 +199,8 @@ ReplayOptions check_replay_flags(const ReplayFlags &flags) {
                     " is not between 0 and 65536, nor 'all'");
   if (flags.no_all_resident && flags.yardstick)
     throw ToolError("--no-all-resident does not go with --yardstick");
-  options.data = parse_data(flags.data);
+  options.data_given = !flags.data.empty();
+  if (options.data_given) options.data = parse_data(flags.data);
   if (!(flags.slow > 0))
     throw ToolError("--slow: " + std::to_string(flags.slow) + " is not above 0");
   if (flags.pace == recorded_pace) {

@@ -35,6 +35,7 @@ struct ReplayOptions {
   uint64_t scale = 1;
   uint64_t granule = 0;  ///< 0 = by the trace
   DataMode data = DataMode::pattern;
+  bool data_given = false;  ///< else a recorded program has contents that compress as its own did
   uint64_t seed = 1;
   std::optional<Pace> pace;
   std::string pace_text;
@@ -63,8 +64,7 @@ struct ReplayOptions {
 
 /// The options as they stand on the command line.
 struct ReplayFlags {
-  std::string trace, device_memory, host_memory, neighbour, granule, data = "pattern", pace,
-                                                                     json_out;
+  std::string trace, device_memory, host_memory, neighbour, granule, data, pace, json_out;
   std::string compressed_memory, storage_size, codec, policy, policy_load, policy_save;
   std::vector<std::string> storage;
   uint64_t compress_threads = 0;

@@ -53,8 +53,11 @@ void add_pool_flags(CLI::App &command, ReplayFlags &flags) {
       ->capture_default_str();
   command.add_option("--granule", flags.granule,
                      "page size, a power of two [default: near peak / 4096, 16K to 2M]");
-  command.add_option("--data", flags.data, "the contents of blocks")
-      ->capture_default_str()
+  command
+      .add_option(
+          "--data", flags.data,
+          "the contents of blocks [default: pattern; of a recorded program, what compresses "
+          "as its own bytes did]")
       ->type_name(one_of(data_choices()));
   command.add_option("--seed", flags.seed, "seed of the contents")->capture_default_str();
   command

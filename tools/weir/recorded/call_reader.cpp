@@ -31,7 +31,7 @@ constexpr Form forms[] = {
      " client home flags alignment element tag priority name users shard_policy shard_devices "
      "shard_weights stripe stack "},
     {"f", "n", ""},
-    {"l", "nnnon", " flags timeout_ns async "},
+    {"l", "nnnon", " flags timeout_ns async waited_us "},
     {"r", "nn", ""},
     {"k", "nn", ""},
     {"m", "nndNn", " name stack "},
@@ -52,7 +52,7 @@ constexpr Form forms[] = {
     {"unregister", "n", ""},
     {"prefetch", "nnn", ""},
     {"announce", "nnn", " flags "},
-    {"refused", "snnon", " flags timeout_ns async "},
+    {"refused", "snnon", " flags timeout_ns async waited_us "},
     {"synchronize", "n", ""},
     {"context", "n", " options "},
     {"device", "nd", " backend name memory granule capabilities "},

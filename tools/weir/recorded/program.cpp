@@ -385,6 +385,7 @@ class ProgramBuilder {
     place(&call, call_.fields[1], call_.fields[2]);
     call.name = name_of(call.pool, call_.fields[3], call_.text);
     call.count = static_cast<uint32_t>(call_.uses.size());
+    call.length = reader_.number(call_, "waited_us");
     uses(call.pool);
     call.thing = static_cast<uint32_t>(program_.leases.size());
     if (call.thing == no_thing) refuse("more leases than this program can hold (2^32)");

@@ -122,7 +122,7 @@ struct ProgramCall {
   uint64_t device = 0;
   uint64_t flags = 0;  ///< or level, advice, threshold
   uint64_t offset = 0;
-  uint64_t length = 0;  ///< or bytes, microseconds
+  uint64_t length = 0;  ///< or bytes, microseconds: of an acquire those that it waited
   uint64_t line = 0;
 };
 

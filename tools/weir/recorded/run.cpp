@@ -5,19 +5,17 @@
 #include "tools/weir/recorded/run.hpp"
 
 #include "tools/weir/error.hpp"
+#include "tools/weir/recorded/compressibility.hpp"
 #include "tools/weir/recorded/contents.hpp"
+#include "tools/weir/recorded/pace.hpp"
 #include "tools/weir/recorded/pool_calls.hpp"
+#include "tools/weir/text.hpp"
 
 #include <algorithm>
-#include <cerrno>
-#include <ctime>
 #include <utility>
 
 namespace weir::tool::recorded {
 namespace {
-
-/// What a sleep overshoots.
-constexpr uint64_t least_wait_ns = 50'000;
 
 struct StreamRun {
   Stream handle;
@@ -37,7 +35,10 @@ class Run {
       : program_(program),
         options_(options),
         progress_(progress),
-        pattern_(options.data, options.seed),
+        pace_(options.recorded_pace ? options.recorded_slow : 0),
+        random_words_(options.data_given ? std::nullopt : random_words_of(program)),
+        pattern_(random_words_ ? DataMode::mixed : options.data, options.seed,
+                 random_words_.value_or(0)),
         contents_(program, options.verify),
         world_(program, options),
         pools_(program.pools.size()),
@@ -56,6 +57,7 @@ class Run {
 
   RunOutcome run() {
     start_ = now_ns();
+    pace_.begin();
     for (const ProgramCall &call : program_.calls) {
       try {
         take(call);
@@ -77,6 +79,7 @@ class Run {
 
  private:
   void take(const ProgramCall &call) {
+    if (call.kind != CallKind::time) pace_.wait_for(call);
     switch (call.kind) {
       case CallKind::pool:
         pools_[call.thing] = world_.make_pool(call.thing);
@@ -112,7 +115,7 @@ class Run {
                 "cannot wait for a stream");
         return;
       case CallKind::time:
-        return wait_for(call.length);
+        return pace_.at(call.length);
       case CallKind::phase:
         return;
       case CallKind::pool_device:
@@ -132,19 +135,6 @@ class Run {
   weir_pool pool(const ProgramCall &call) const { return pools_[call.pool].get(); }
   weir_device device(uint32_t pool, uint64_t device) const {
     return world_.device(program_.pools[pool].context, device);
-  }
-
-  /// With a pace no call is made earlier than it was: what the pool does by itself has as long as it had.
-  void wait_for(uint64_t microseconds) {
-    if (!options_.recorded_pace) return;
-    if (first_time_ == UINT64_MAX) first_time_ = microseconds;
-    const double since = static_cast<double>(microseconds - first_time_) * 1e3;
-    const uint64_t when = start_ + static_cast<uint64_t>(since * options_.recorded_slow);
-    if (when < now_ns() + least_wait_ns) return;
-    const timespec until{static_cast<time_t>(when / 1'000'000'000),
-                         static_cast<long>(when % 1'000'000'000)};
-    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, nullptr) == EINTR) {
-    }
   }
 
   // ---- what there is ----
@@ -419,6 +409,9 @@ class Run {
   }
 
   void notes() {
+    if (random_words_.has_value() && options_.verify)
+      outcome_.notes.push_back("the contents compress as the program's did, to 1/" +
+                               format_fixed(64.0 / static_cast<double>(*random_words_), 2));
     if (released_elsewhere_ != 0)
       outcome_.notes.push_back(std::to_string(released_elsewhere_) +
                                " leases that had been released on another stream than their own "
@@ -450,6 +443,8 @@ class Run {
   const Program &program_;
   const ReplayOptions &options_;
   const std::function<void(uint64_t)> &progress_;
+  Pace pace_;
+  const std::optional<uint64_t> random_words_;
   Pattern pattern_;
   VerifyLog log_;
   Contents contents_;
@@ -467,8 +462,7 @@ class Run {
   std::vector<weir_operation> announced_;
   Job cpu_job_;
   RunOutcome outcome_;
-  uint64_t start_ = 0;                ///< of the run
-  uint64_t first_time_ = UINT64_MAX;  ///< of the trace
+  uint64_t start_ = 0;  ///< of the run
   uint64_t acquired_ = 0;
   uint64_t released_elsewhere_ = 0;
   uint64_t policies_ = 0;
