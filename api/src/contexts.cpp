@@ -51,6 +51,8 @@ void list_left(pool::Context &context, std::vector<Left> *all) {
   });
   all->push_back({log, {}});
   all->back().text += "a context was not destroyed";
+  if (const std::string open = context.streams().describe_open(&context, false); !open.empty())
+    all->back().text += "; it has " + open;
 }
 
 /// Logs each line of the text at WARNING.

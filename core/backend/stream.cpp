@@ -105,6 +105,32 @@ Status StreamTable::close(Stream *stream) {
                       "stream_destroy");
 }
 
+std::string StreamTable::list_open(const void *owner) const {
+  constexpr uint32_t most_named = 8;
+  std::string names;
+  uint32_t count = 0;
+  for (const auto &stream : slots_) {
+    if (!stream->alive() || stream->owner != owner) continue;
+    if (++count > most_named) continue;
+    names += (count == 1 ? ": number " : ", number ") + std::to_string(stream->slot);
+    names += stream->device == nullptr ? " of the CPU"
+                                       : " on device " + std::to_string(stream->device->id);
+    if (stream->wrapped) names += ", a wrapped one";
+  }
+  if (count == 0) return {};
+  if (count > most_named) names += " and " + std::to_string(count - most_named) + " more";
+  return std::to_string(count) + (count == 1 ? " stream" : " streams") + names;
+}
+
+std::string StreamTable::describe_open(const void *owner, bool wait) {
+  if (wait) {
+    const Guard hold(mutex_);
+    return list_open(owner);
+  }
+  const TryGuard hold(mutex_);
+  return hold ? list_open(owner) : std::string();
+}
+
 Status StreamTable::enqueue_wait(Stream &stream, Stamp stamp) noexcept {
   if (!stamp || stamp.slot() == stream.slot) return {};
   return timeline(stamp).enqueue_wait(stream.device, stream.native, stamp.point());

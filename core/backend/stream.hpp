@@ -9,6 +9,7 @@
 #include "core/base/mutex.hpp"
 
 #include <memory_resource>
+#include <string>
 #include <vector>
 
 namespace weir::backend {
@@ -66,6 +67,10 @@ class StreamTable {
   /// Ends the wrapper. Its stamps stay good.
   Status close(Stream *stream);
 
+  /// Those of the owner that are open, for people: "2 streams: number 3 on device 0, number 4 of the CPU"; "": none. With `wait` false
+  /// also "" while somebody opens or closes one. Throws std::bad_alloc.
+  std::string describe_open(const void *owner, bool wait = true);
+
   Stream &at(uint32_t slot) noexcept { return *slots_[slot]; }
   Timeline &timeline(Stamp stamp) noexcept { return slots_[stamp.slot()]->timeline; }
   bool passed(Stamp stamp) noexcept { return !stamp || timeline(stamp).passed(stamp.point()); }
@@ -81,6 +86,7 @@ class StreamTable {
   Status enqueue_wait(Stream &stream, Stamp stamp) noexcept;
 
  private:
+  std::string list_open(const void *owner) const WEIR_REQUIRES(mutex_);
   Status take_slot(Stream **stream) WEIR_REQUIRES(mutex_);
   /// `make` gives the slot its native stream.
   template <class Make>

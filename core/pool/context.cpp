@@ -193,9 +193,9 @@ Status Context::may_end() {
   // One is being made, or ends.
   if (std::ranges::any_of(pools_, [](const auto &pool) { return pool.load() != nullptr; }))
     return fail(WEIR_ERROR_BUSY, "the context still has pools");
-  if (const uint32_t open = user_streams.load(); open != 0)
-    return fail(WEIR_ERROR_BUSY, "the context still has %u streams", open);
-  return {};
+  if (user_streams.load() == 0) return {};
+  const std::string open = streams_.describe_open(this);
+  return fail(WEIR_ERROR_BUSY, "the context still has %s", open.empty() ? "streams" : open.c_str());
 }
 
 uint32_t Context::first_device(uint32_t backend) const noexcept {

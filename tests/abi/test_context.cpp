@@ -319,7 +319,15 @@ void a_context_in_use_is_busy(void **) {
   weir_stream stream = nullptr;
   ok(weir_stream_create(context, 0, 0, &stream));
   expect_result(WEIR_ERROR_BUSY, weir_context_destroy(context));
+  assert_non_null(std::strstr(weir_last_error(), "still has 1 stream: number "));
+  assert_non_null(std::strstr(weir_last_error(), " on device 0"));
+  weir_stream more[9];
+  for (weir_stream &each : more) ok(weir_stream_create(context, WEIR_DEVICE_HOST, 0, &each));
+  expect_result(WEIR_ERROR_BUSY, weir_context_destroy(context));
+  assert_non_null(std::strstr(weir_last_error(), "10 streams: "));
+  assert_non_null(std::strstr(weir_last_error(), " of the CPU and 2 more"));
   ok(weir_stream_close(stream));
+  for (weir_stream each : more) ok(weir_stream_close(each));
   ok(weir_context_destroy(context));
 }
 
