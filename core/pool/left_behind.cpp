@@ -16,7 +16,7 @@ constexpr size_t most_named = 5;
 
 std::string in_words(const BufferSight &sight) {
   std::string text = sight.allocation     ? std::string(" memory of weir_malloc")
-                     : sight.name.empty() ? " tag " + std::to_string(sight.info.tag)
+                     : sight.name.empty() ? " no name (tag " + std::to_string(sight.info.tag) + ")"
                                           : QuotedName(sight.name).c_str();
   char size[16];
   Amount::round(sight.info.size, size);

@@ -169,7 +169,7 @@ class Holders {
     } else if (!sight.name.empty()) {
       text += '"' + shown(sight.name) + '"';
     } else {
-      text += "no name, tag " + std::to_string(sight.info.tag);
+      text += "no name (tag " + std::to_string(sight.info.tag) + ")";
     }
     text += ", of " + rounded(sight.info.size);
     text += of_client(sight.client, clients);

@@ -245,7 +245,7 @@ void wrong_shells_are_named(void **) {
                       "shell: '' is not 'bash', 'zsh' or 'fish'");
   const Outcome outcome = run_weir({"completion"});
   assert_int_equal(outcome.status, 1);
-  assert_true(contains(outcome.errors, "shell is required"));
+  assert_true(contains(outcome.errors, "no shell given (see weir completion --help)"));
 }
 
 }  // namespace

@@ -369,6 +369,10 @@ void what_is_refused(void **) {
                {{"top", "--once", "--interval", "0"}, "--interval: 0.000000 is not from 0.1"},
                {{"top", "--once", "--interval", "nan"}, "--interval"},
                {{"top", "--once", "--pid", "-4"}, "--pid: -4 is no process"},
+               {{"top", "--once", "--interval", "0.1", "--pid", "2147483647"},
+                "process 2147483647 shows no pools: there is no such process"},
+               {{"top", "--once", "--interval", "0.1", "--pid", std::to_string(getpid())},
+                "shows no pools: it has no context of Weir's"},
                {{"top", "--once", "--sort", "sise"}, "--sort: 'sise' is not"},
                {{"top"}, "weir top --once prints"}};
   for (const auto &each : cases) {

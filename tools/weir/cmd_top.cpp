@@ -6,12 +6,22 @@
 #include "error.hpp"
 #include "live/frame.hpp"
 
+#include <cerrno>
 #include <chrono>
 #include <cmath>
+#include <csignal>
 #include <cstdio>
 #include <thread>
 
 namespace weir::tool {
+namespace {
+
+std::string why_not_shown(pid_t process) {
+  if (kill(process, 0) == 0) return "it has no context of Weir's, or WEIR_LIVE=0";
+  return errno == EPERM ? "it is another user's" : "there is no such process";
+}
+
+}  // namespace
 
 int run_top(const TopFlags &flags) {
   constexpr double least_s = 0.1, most_s = 3600;
@@ -40,6 +50,9 @@ int run_top(const TopFlags &flags) {
   top.take(reader.look(flags.process));
   std::this_thread::sleep_for(std::chrono::duration<double>(flags.interval));
   top.take(reader.look(flags.process));
+  if (flags.process != 0 && top.view().programs.empty())
+    throw ToolError("process " + std::to_string(flags.process) +
+                    " shows no pools: " + why_not_shown(flags.process) + " (docs/live.md)");
   const std::vector<TopRow> rows = top.rows(choice.sort, choice.filter);
   const std::string text = flags.json ? top_json(top, rows) : top_text(top, rows);
   if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0)

@@ -184,6 +184,15 @@ void refuse_option(const CLI::App &command) {
     if (word.starts_with('-')) throw ToolError(unknown_option(command, command.get_name(), word));
 }
 
+/// "snapshot is required" is what CLI11 says of an argument that is not there, "--output is required" of an option.
+std::string text_of(const CLI::ParseError &error) {
+  const std::string text = error.what();
+  constexpr std::string_view ending = " is required";
+  if (error.get_name() != "RequiredError" || !text.ends_with(ending)) return text;
+  const std::string what = text.substr(0, text.size() - ending.size());
+  return what.starts_with('-') ? "the option " + what + " is missing" : "no " + what + " given";
+}
+
 /// What CLI11 says of a command's own arguments that it can't parse; of what stands before a command or in its place,
 /// what we do.
 [[noreturn]] void refuse(const CLI::App &app, const CLI::ParseError &error) {
@@ -191,10 +200,9 @@ void refuse_option(const CLI::App &command) {
   const std::vector<std::string> rest = app.remaining();
   if (rest.empty() && !parsed.empty()) {
     refuse_option(*parsed.front());
-    throw ToolError(std::string(error.what()) + " (see weir " + parsed.front()->get_name() +
-                    " --help)");
+    throw ToolError(text_of(error) + " (see weir " + parsed.front()->get_name() + " --help)");
   }
-  if (rest.empty()) throw UsageError(std::string(error.what()) + " (see weir --help)");
+  if (rest.empty()) throw UsageError(text_of(error) + " (see weir --help)");
   if (rest.front().starts_with('-')) throw UsageError(unknown_option(app, "", rest.front()));
   Choices commands;
   for (const CLI::App *command : app.get_subcommands({})) commands.push_back(command->get_name());

@@ -73,7 +73,7 @@ class PickleMachine {
       }
       if (const char *name = refused_name(code)) refuse_call(code, name);
       if (!number(code) && !text(code) && !container(code) && !memory(code))
-        refuse("an operation that is none of pickle's: " + std::to_string(code));
+        refuse("an unknown opcode: " + std::to_string(code));
       if (stack_.size() > limits_.stack) refuse("more values at once than are allowed");
     }
   }
@@ -162,7 +162,7 @@ class PickleMachine {
     push(value);
   }
   PickleValue pop() {
-    if (stack_.size() <= floor()) refuse("it takes a value where there is none");
+    if (stack_.size() <= floor()) refuse("it needs a value, and its stack is empty");
     const PickleValue value = stack_.back();
     stack_.pop_back();
     return value;
@@ -170,7 +170,7 @@ class PickleMachine {
   size_t floor() const { return marks_.empty() ? 0 : marks_.back(); }
   /// What was pushed since the last mark.
   std::vector<PickleValue> pop_mark() {
-    if (marks_.empty()) refuse("it goes back to a mark, and there is none");
+    if (marks_.empty()) refuse("it goes back to a mark, and has set none");
     std::vector<PickleValue> values(stack_.begin() + static_cast<std::ptrdiff_t>(marks_.back()),
                                     stack_.end());
     stack_.resize(marks_.back());
@@ -184,7 +184,7 @@ class PickleMachine {
   }
   const PickleValue &top(Type type) {
     if (stack_.size() <= floor() || stack_.back().type != type)
-      refuse(type == Type::dict ? "it puts something into what is no dict"
+      refuse(type == Type::dict ? "it puts an item into what is no dict"
                                 : "it puts something into what is no list");
     return stack_.back();
   }
@@ -276,7 +276,7 @@ class PickleMachine {
     const bool sign = digits.starts_with('-');
     if (digits.size() == (sign ? 1U : 0U) ||
         digits.find_first_not_of("0123456789", sign ? 1 : 0) != digits.npos)
-      refuse("a number that is none");
+      refuse("a text where a number must be");
     if (digits.size() > 24) return push({});
     errno = 0;
     const long long value = std::strtoll(std::string(digits).c_str(), nullptr, 10);
@@ -412,25 +412,28 @@ class PickleMachine {
   }
 
   const PickleValue &peek() const {
-    if (stack_.size() <= floor()) refuse("it takes a value where there is none");
+    if (stack_.size() <= floor()) refuse("it needs a value, and its stack is empty");
     return stack_.back();
   }
   uint64_t index_line() {
     const std::string_view digits = line();
     uint64_t index = 0;
     for (const char c : digits) {
-      if (c < '0' || c > '9' || index > UINT32_MAX) refuse("a place of the memo that is none");
+      if (c < '0' || c > '9' || index > UINT32_MAX)
+        refuse("an index of the memo that is no number");
       index = index * 10 + static_cast<uint64_t>(c - '0');
     }
     return index;
   }
   void remember(uint64_t index) {
     memo_[index] = peek();
-    if (memo_.size() > limits_.memo) refuse("more is remembered than is allowed");
+    if (memo_.size() > limits_.memo) refuse("more entries in the memo than are allowed");
   }
   void recall(uint64_t index) {
     const auto found = memo_.find(index);
-    if (found == memo_.end()) refuse("it recalls what it did not remember");
+    if (found == memo_.end())
+      refuse("it asks for entry " + std::to_string(index) +
+             " of its memo, which it has not written");
     push(found->second);
   }
 
