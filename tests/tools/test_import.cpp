@@ -138,7 +138,7 @@ void broken_pickles_are_refused(void **) {
   assert_true(contains(refusal("}(Nu"), "a key without a value"));
   assert_true(contains(refusal("(Nd"), "a key without a value"));
   assert_true(contains(refusal("h\x05"), "entry 5 of its memo"));
-  assert_true(contains(refusal("gx\n"), "place of the memo"));
+  assert_true(contains(refusal("gx\n"), "index of the memo"));
   assert_true(contains(refusal("q\x05"), "its stack is empty"));
   assert_true(contains(refusal("I1x\n."), "a text where a number must be"));
   assert_true(contains(refusal("I-\n."), "a text where a number must be"));
