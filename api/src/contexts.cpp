@@ -17,7 +17,7 @@ namespace {
 struct Contexts {
   RankedMutex<Rank::process> mutex;
   std::vector<pool::Context *> all WEIR_GUARDED_BY(mutex);
-  /// Whether the mutex is free, for the process's end, when nobody begins to use it any more but other threads may.
+  /// Whether the mutex is free. For the process's end, when no thread begins to use it any more but one may still hold it.
   bool free_now() { return static_cast<bool>(TryGuard(mutex)); }
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Accounts: who may have how many bytes where, within a pool: its clients, and of each the quota of every device and tier. Client 0
+// Accounts: the clients of a pool, and of each its quota, and what is charged to it, on every device and tier. Client 0
 // is the pool's own. What a device or tier has for all clients together is for its store to keep (physical/, tier/).
 //
 // What must hold: bytes are charged to a client exactly while there is a Charge for them, or what has absorbed it. charge() comes
@@ -12,7 +12,7 @@
 //   - as the granule is given back, if the page has an owner or the move that was to bring it has failed;
 //   - as the owner goes, if the page is in place: one that is being brought is left to the move;
 //   - as the move ends that has brought it, if the owner has gone meanwhile.
-// A page without an owner is charged to nobody: nothing is told when it goes, and whoever takes it over charges anew.
+// A page without an owner is charged to no client: Accounts is told nothing when it goes, and a region that takes it over charges anew.
 #pragma once
 
 #include "core/base/budget.hpp"

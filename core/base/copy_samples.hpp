@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CopySamples: how long it takes to bring pages up from HOST to a device, of a few. Such copies end on the device, where nobody waits for them,
-// so one at a time is watched: who has the pool's lock anyway looks whether its fence has passed, and a thread of the pool's that rests
-// looks again after a part of its age. The next one is watched after a pause, so that this costs some hundred looks a second at most.
+// CopySamples: how long it takes to bring pages up from HOST to a device, measured for a sample of the copies. Such copies end on the
+// device and no thread waits for them, so one copy at a time is watched: a thread that has the pool's lock anyway polls its fence, and the
+// pool's background thread, when it rests, polls again after a quarter of the copy's age. A pause before the next copy keeps the cost small.
 //
 // What must hold: what is counted is known to within half of it, or `finest_ns`; a copy whose end was seen later is only counted as
 // missed. Nothing here decides anything, allocates or calls the runtime but by `ended`.
@@ -47,7 +47,7 @@ class CopySamples {
     if (end == End::passed && !known) ++missed_;
     return end == End::passed && known;
   }
-  /// Until somebody should look; UINT64_MAX: there is nothing to look at.
+  /// Nanoseconds from now until the next look is worth while; UINT64_MAX: no copy is watched.
   uint64_t rest_ns(uint64_t now_ns) const noexcept WEIR_HELD {
     if (stamp_ == 0) return UINT64_MAX;
     return std::max(first_look_ns, (now_ns - std::min(now_ns, began_ns_)) / 4);

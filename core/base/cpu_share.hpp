@@ -122,7 +122,7 @@ class CpuShare {
   const Clock &clock_;
   const uint32_t percent_;
   uint64_t seen_ns_ = 0;                  ///< at the last look
-  std::thread::id thread_;                ///< who works
+  std::thread::id thread_;                ///< that does the work
   uint64_t counted_until_ns_ = 0;         ///< by its own clock
   uint64_t used_since_ns_ = 0;            ///< CPU time since the last rest ...
   uint64_t rests_until_ns_ = 0;           ///< ... which is over then; 0: it is over

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Events are counted by the table of effects, and passed on to who listens.
+// Counts events by the table of effects, and passes them on to the listeners.
 
 #include "core/base/events.hpp"
 

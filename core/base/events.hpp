@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Events: what happened in a pool, told once by whoever did it, under the pool's lock. The pool's counters are made of events by the
+// Events: what happened in a pool, told once by the code that did it, under the pool's lock. The pool's counters are made of events by the
 // table `effects`; listeners get those that they ask for. No decision reads an event or a counter: what decides is state (Gauges).
 //
-// Telling allocates nothing. Where nobody listens it costs the counters and one load. Hits of the hit path are no
-// events: they are counted by stream (lease/lease.hpp) and added when somebody asks.
+// Telling allocates nothing. Without a listener it costs the counters and one load. Hits of the hit path are no
+// events: they are counted by stream (lease/lease.hpp) and added when the counters are read.
 #pragma once
 
 #include "core/base/pool_lock.hpp"
@@ -186,7 +186,7 @@ inline constexpr std::array effects{
 /// Adds what the event's effects say.
 void count(const Event &event, Counters *counters) noexcept;
 
-/// Who is told of events whose bits are in his mask (bit_of), under the pool's lock: he takes no other, and waits for nothing.
+/// A listener, told of the events whose bits are in its mask (bit_of), under the pool's lock: it takes no other lock and waits for nothing.
 class EventListener {
  public:
   explicit EventListener(uint64_t mask) noexcept : mask_(mask) {}
@@ -230,7 +230,7 @@ class Events {
   void pass_on(const Event &event) noexcept;
 
   Counters counters_;
-  uint64_t listening_ = 0;  ///< to which events somebody listens, as bits
+  uint64_t listening_ = 0;  ///< the masks of all listeners together
   std::array<EventListener *, 4> listeners_{};
 };
 

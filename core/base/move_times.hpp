@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // MoveTimes: how long moves of pages take, by the tiers that they lead from and to. A move counts here if the host sees it end. A copy
-// up to a device ends on the device, which nobody waits for. Of what comes from a cold tier only the part counts that the host does, reading
+// up to a device ends on the device, where no thread waits for it. Of what comes from a cold tier only the part counts that the host does, reading
 // and decoding a page; of what comes from HOST, a few (core/base/copy_samples.hpp).
 //
 // Nothing here decides anything, allocates or takes a lock.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a traced pool's threads put on the tape, by kind, and who puts it there for the core. Plain records: what a name is, and how it
+// What a traced pool's threads put on the tape, by kind, and the listener that puts it there for the core. Plain records: what a name is, and how it
 // is written down, is the reader's affair. Streams are their slots, buffers their handles' words, pools their numbers.
 #pragma once
 

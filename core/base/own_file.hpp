@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Files that Weir writes beside a program's own because its user has asked for them: new ones, for the owner alone, which follow no
-// link and take nobody's place.
+// link and replace no other file.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PoolLock: the one mutex of a pool, and the only place that locks it, drops it, waits under it and wakes who waits. What a
+// PoolLock: the one mutex of a pool, and the only place that locks it, drops it, waits under it and wakes its waiters. What a
 // function does with it stands in its signature, and Clang checks that (scripts/check-locks):
 //
 //   WEIR_HELD                          is called with the lock held, and keeps it
@@ -11,7 +11,7 @@
 // capability, `pool_role`. Two pools are never locked at once.
 //
 // What must hold: a log callback is called with no lock of Weir's held, so lines wait until the lock is dropped. Wakes too wait for
-// that, so that nobody wakes only to wait for the lock.
+// that, so that a woken thread does not at once block on the lock.
 #pragma once
 
 #include "core/base/log.hpp"
@@ -79,7 +79,7 @@ class PoolLock {
     va_end(args);
   }
 
-  /// The pool ends: whoever works in the background, or waits for room, gives up.
+  /// The pool ends: background tasks, and callers that wait for room, give up.
   void stop() noexcept WEIR_HELD { stopping_ = true; }
   bool stopping() const noexcept WEIR_HELD { return stopping_; }
 
@@ -164,7 +164,7 @@ class PoolLock {
   bool stopping_ WEIR_GUARDED = false;
 };
 
-/// The pool is locked, and whoever has this may drop the lock for a while. A base: Locked is what takes it.
+/// The pool is locked, and a function that gets this may drop the lock for a while. A base class: Locked takes the lock.
 class Releasable {
  public:
   Releasable(const Releasable &) = delete;
@@ -257,8 +257,8 @@ class AtEnd {
   Work work_;
 };
 
-/// What is waited for under the lock. Whoever changes what others wait for says so with the lock held; the wake-up is given when the
-/// lock is dropped. It costs a load while nobody waits.
+/// What is waited for under the lock. A thread that changes what others wait for calls notify_all() with the lock held; the waiters
+/// are woken when the lock is dropped. It costs a load while there is no waiter.
 class PoolSignal {
  public:
   explicit PoolSignal(PoolLock &lock) noexcept : lock_(lock) {}
@@ -270,7 +270,7 @@ class PoolSignal {
     next_ = lock_.due_;
     lock_.due_ = this;
   }
-  /// Somebody waits for it.
+  /// Whether a thread waits for it.
   bool awaited() const noexcept WEIR_HELD { return waiters_ != 0; }
   /// Until something has changed, or for no reason: the caller looks again.
   void wait(Releasable &held) WEIR_HELD WEIR_IS_LOCK {
@@ -278,7 +278,7 @@ class PoolSignal {
     Waiting waiting(*this);
     changed_.wait(waiting.lock);
   }
-  /// False: that time is over, and nobody has given the signal.
+  /// False: the time is over and no signal was given.
   bool wait_for(Releasable &held, std::chrono::nanoseconds time) WEIR_HELD WEIR_IS_LOCK {
     if (said_lines(held)) return true;
     const uint16_t before = given_;
@@ -318,7 +318,7 @@ class PoolSignal {
   std::condition_variable changed_;
   uint32_t waiters_ = 0;
   bool due_ = false;
-  uint16_t given_ = 0;  ///< while somebody waited; two looks at it are compared, no more
+  uint16_t given_ = 0;  ///< signals given to waiters; only compared with an older value
   PoolSignal *next_ = nullptr;
 };
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pulse: what is done now and then by whoever is at work in a pool anyway, because it is worth no thread of its own: the live page is
-// written. Threads at work give it a beat, under the lock; it knows by itself whether it is time.
+// Pulse: small periodic work that is worth no thread of its own: it writes the live page and polls the copy that is being timed
+// (copy_samples.hpp). Threads at work in the pool give it a beat, under the lock; it decides by itself whether it is time.
 //
-// What must hold: a beat is bounded, allocates nothing, calls nobody and keeps the lock. What wakes a thread is none of its business.
+// What must hold: a beat is bounded, allocates nothing, calls no code outside of Weir and keeps the lock. Waking a thread is not its task.
 #pragma once
 
 #include "core/base/pool_lock.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The two ends of a range, out of the way of those who tell nobody.
+// The two ends of a range, kept out of line: threads without a listener never call them.
 
 #include "core/base/ranges.hpp"
 

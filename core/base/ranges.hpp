@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Ranges: what a thread is at, told to profilers as it begins and as it ends: a slow acquire, what that waits for, evictions, moves. A
-// RangeScope is one. Where nobody has asked for them it costs a load, and no name is made; the hit path has none.
+// RangeScope is one. Without a listener it costs a load, and no name is made; the hit path has none.
 //
-// What must hold: a range begins and ends on one thread, and ends before the one that it began in, however the function is left. Who is
-// told is chosen before the first pool, and outlives all pools. Profilers may be called with the pool's lock held: they call nothing of Weir.
+// What must hold: a range begins and ends on one thread, and ends before the one that it began in, however the function is left. The
+// listeners are chosen before the first pool, and outlive all pools. Profilers may be called with the pool's lock held: they call nothing of Weir.
 #pragma once
 
 #include "core/base/name.hpp"
@@ -37,7 +37,7 @@ class RangeSink {
   ~RangeSink() = default;
 };
 
-/// Who is told.
+/// The listeners, which are told of each range.
 class Ranges {
  public:
   static constexpr size_t most = 2;
@@ -59,7 +59,7 @@ class Ranges {
 
 /// A pool's. What it names lives as long as the pool.
 struct PoolRanges {
-  const Ranges *to = nullptr;  ///< nullptr: nobody has asked for them
+  const Ranges *to = nullptr;  ///< nullptr: there is no listener
   const char *pool = "";       ///< its name
 };
 
@@ -89,7 +89,7 @@ extern thread_local const Ranges *thread_ranges __attribute__((tls_model("initia
 
 class RangeScope {
  public:
-  /// `name` is called with a RangeText only if somebody is told.
+  /// `name` is called with a RangeText only if there is a listener.
   template <class Name>
   RangeScope(const PoolRanges &of, RangeKind kind, Name &&name) noexcept {
     if (of.to == nullptr) return;
@@ -112,7 +112,7 @@ class RangeScope {
   void begin(const Ranges &to, RangeKind kind, const char *text) noexcept;
   void end() noexcept;
 
-  const Ranges *to_ = nullptr;  ///< nullptr: it is told to nobody
+  const Ranges *to_ = nullptr;  ///< nullptr: no listener is told
   const Ranges *outer_ = nullptr;
 };
 

@@ -34,8 +34,8 @@ class ScrubTurns {
   bool due() const noexcept { return due_.load(std::memory_order_relaxed); }
   /// When a background thread is to look again; UINT64_MAX: not before something is due.
   uint64_t rest_ns() const noexcept { return due() ? retry_after_ns : UINT64_MAX; }
-  /// Has what is due overwritten. `own`: some of it is the caller's, who does not return before it is done, be it by another
-  /// thread; the same with `wait`.
+  /// Has what is due overwritten. `own`: some of it is the calling thread's, so the call returns only when that is done, by this thread or
+  /// another; the same with `wait`.
   void finish(bool wait, bool own) noexcept WEIR_NOT_HELD {
     if (!wait && !own && !due()) return;
     const PoolLock::Hush hush(lock_);  // what is logged meanwhile is told without the turn
@@ -53,7 +53,7 @@ class ScrubTurns {
   }
   /// Waits until the thread that has the turn, if one has, gives it back.
   void await() noexcept { const Guard turn(turn_); }
-  /// A write to storage has failed: the next is tried after a while, unless somebody waits for it.
+  /// A write to storage has failed: it is tried again after a while, or at once by a thread that waits for it.
   void put_off(uint64_t now) noexcept WEIR_HELD { retry_ns_ = now + retry_after_ns; }
   bool put_off_at(uint64_t now) const noexcept WEIR_HELD { return now < retry_ns_; }
 
@@ -62,7 +62,7 @@ class ScrubTurns {
 
   void run(bool wait) noexcept WEIR_NOT_HELD {
     if (!due_.load(std::memory_order_acquire)) return;
-    due_.store(false, std::memory_order_relaxed);  // who notes some from now on sets it again
+    due_.store(false, std::memory_order_relaxed);  // note() from now on sets it again
     if (!work_.scrub(wait)) due_.store(true, std::memory_order_relaxed);
   }
 

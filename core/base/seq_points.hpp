@@ -14,7 +14,7 @@ class SeqPoints {
  public:
   using Hook = void (*)(void *user, const char *point);
 
-  /// In the place of whoever listened: threads that are in his hook stay there.
+  /// Replaces the current listener: threads that are in its hook stay there.
   void listen(Hook hook, void *user) noexcept {
     user_.store(nullptr);
     hook_.store(hook);

@@ -87,7 +87,7 @@ std::string build_id_at(uintptr_t begin) {
 
 Stacks::Stacks(std::pmr::memory_resource *memory, uint64_t most)
     : most_(most), frames_(memory), stacks_(memory), numbers_(memory) {
-  // The first one loads a library and allocates: not in the midst of somebody's call.
+  // The first backtrace() loads a library and allocates: done here, not in the midst of a call that takes a stack.
   void *none = nullptr;
   (void)backtrace(&none, 1);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The per-thread error record, and who keeps it. It is plain storage: no allocation, no destructor, so it can be written at
+// The per-thread error record, and KeepError, which restores it. It is plain storage: no allocation, no destructor, so it can be written at
 // any time of a thread's life.
 
 #include "core/base/status.hpp"

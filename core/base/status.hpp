@@ -7,8 +7,8 @@
 // Nothing here allocates: a failure must be reportable when memory is gone. A refusal that a program may meet thousands of times a
 // second keeps what its sentence says, by fail_later(); the sentence is printed when it is asked for.
 //
-// Of the failures of a call the last one is reported. Whoever cleans up after a failure, or tries what may fail without being anybody's
-// error, says so by a KeepError around it. That rather than a number in each Status and a few latest records: a clean-up may fail
+// Of the failures of a call the last one is reported. Code that cleans up after a failure, or tries what may fail without being the caller's
+// error, puts a KeepError around it. That rather than a number in each Status and a few latest records: a clean-up may fail
 // once for every page, so no number of records would be enough. And rather than not recording at all: what fails meanwhile can
 // be looked at, and logged, as usual.
 #pragma once
@@ -102,7 +102,7 @@ Status keep_failure(weir_result code, const ErrorDetail &detail, const void *tol
 /// snprintf would. It refers to nothing, because it may be printed at any time later.
 template <class Told>
 Status fail_later(weir_result code, const ErrorDetail &detail, const Told &told) noexcept {
-  // The last byte stays 0: who reads an older sentence in spite of its page ends in the buffer.
+  // The last byte stays 0, so that a caller that still reads an older sentence's text, against the rule, stops within the buffer.
   static_assert(std::is_trivially_copyable_v<Told> && sizeof(Told) < sizeof LastError::text);
   static_assert(alignof(Told) <= 8);
   return keep_failure(code, detail, &told, sizeof told,

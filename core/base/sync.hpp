@@ -36,10 +36,10 @@ struct Sync {
                       uint64_t deadline_ns) const WEIR_HELD;
 
   PoolLock &lock;
-  PoolSignal &changed;  ///< whatever somebody may wait for
+  PoolSignal &changed;  ///< given when something changes that a thread may wait for
   Wakes &wakes;
   const SeqPoints &points;
-  Tap &tap;  ///< where others listen
+  Tap &tap;  ///< where traces and profilers listen
 };
 
 inline Status Sync::await_change(Releasable &held, const std::atomic<bool> *cancelled,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Tap: where a pool can be listened to. It has the tape that a trace is written to, while there is one, and what acquires have waited
-// for and how long moves took, always; and the profilers that are told what its threads are at. Who has something to tell looks for the
-// tape first: one load, and nothing more where nobody listens.
+// for and how long moves took, always; and the profilers that are told what its threads are at. A thread that has something to tell looks for the
+// tape first: one load, and nothing more where there is none.
 #pragma once
 
 #include "core/base/copy_samples.hpp"
@@ -18,7 +18,7 @@ class Tape;
 
 class Tap {
  public:
-  /// nullptr: nobody listens. What is given may be put on it at any time while the context lives, also when nobody listens any more.
+  /// nullptr: no trace is written. A tape once returned may be written to at any time while the context lives, also after its trace has ended.
   Tape *tape() const noexcept { return tape_.load(std::memory_order_acquire); }
   void set(Tape *tape) noexcept { tape_.store(tape, std::memory_order_release); }
   /// A number for a round of evictions. 0 is none.

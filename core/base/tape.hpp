@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Tape: what a traced context's threads tell, on its way to the one thread that writes it down. Each thread has a ring of its own, so to
-// tell takes no lock, waits for nobody, and makes no call of the system but for the ring's memory, once. A note that finds no room is
+// tell takes no lock, waits for no thread, and makes no call of the system but for the ring's memory, once. A note that finds no room is
 // lost, and counted. Notes are numbered across threads, so that a note which another thread could know of comes after it.
 //
 // What must hold: a ring is written by the thread that has its number (base/thread_id.hpp) and read by the tape's one reader. Rings
-// live as long as the tape, which outlives everybody who may know of it.
+// live as long as the tape, which outlives every thread that may know of it.
 #pragma once
 
 #include <array>
@@ -40,7 +40,7 @@ class Tape {
   Tape(const Tape &) = delete;
   Tape &operator=(const Tape &) = delete;
 
-  // ---- for who tells, on any thread ----
+  // ---- for threads that tell ----
   /// Which kinds of notes the reader wants beside those that all want; bits of its own.
   uint32_t wanted() const noexcept { return wanted_.load(std::memory_order_relaxed); }
   /// `head` is a struct that begins with a Note, whose kind is set; the tails follow it, each from a multiple of eight bytes on. Lost

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Turn: a lock that may be held for long, taken by whoever holds a spin lock and finds it free. What the spin lock guards is left
-// for a handful of instructions; the turn is kept across a call that can block, and who needs it meanwhile sleeps. Taking and
+// Turn: a lock that may be held for long, taken by a thread that holds a spin lock and finds it free. The spin lock is held
+// for a handful of instructions; the turn is kept across a call that can block, and a thread that needs it meanwhile sleeps. Taking and
 // giving it are plain loads and stores: the spin lock is the only locked instruction of the two.
 //
 // A sleeper that came in the instant between the giver's store and its look for sleepers may be missed. It looks again by

@@ -4,7 +4,7 @@
 // WaitScope is a stretch of it that waits. Scopes nest: each counts only what none within it does. A thread without a call counts
 // nothing, so what the pool's own threads do is no wait of the program's.
 //
-// Nothing here decides anything, allocates or takes a lock. Who listens to a thread (WaitLog) is told of every scope as it ends.
+// Nothing here decides anything, allocates or takes a lock. A thread's listener (WaitLog) is told of every scope as it ends.
 // Within a range (ranges.hpp) a scope is one, too, also on a thread without a call.
 #pragma once
 
@@ -87,7 +87,7 @@ class Waits {
   Durations acquires_;
 };
 
-/// A scope that has ended, for who listens.
+/// A scope that has ended, for the listener.
 struct WaitSpan {
   uint64_t begin_ns = 0, end_ns = 0;
   uint64_t cause =

@@ -124,7 +124,7 @@ void Workers::work() noexcept {
 void Workers::run(uint32_t count, Piece piece, void *context, Urgency urgency) noexcept {
   if (count == 0) return;
   if (count == 1 && urgency == Urgency::demand) {
-    piece(context, 0);  // never unclaimed, so nobody has to know
+    piece(context, 0);  // never unclaimed, so it need not be in a queue
     return;
   }
   Job job{piece, context, count, urgency};

@@ -8,7 +8,7 @@
 //  - No background piece starts while a demand piece is unclaimed; a background caller helps with those instead.
 //  - A thread's background pieces take no more CPU time than `share` percent of any stretch of time, plus one burst
 //    (Share::burst_ns) and one piece. The callers of background run() together count as one such thread.
-//  - A job lies on its caller's stack; it is in a queue exactly while it has unclaimed pieces, and nobody touches it
+//  - A job lies on its caller's stack; it is in a queue exactly while it has unclaimed pieces, and no thread touches it
 //    after the lock under which its last piece was counted as ended.
 #pragma once
 
@@ -82,7 +82,7 @@ class Workers {
   uint32_t running_ = 0;  ///< changed with change_ held; read without it by threads()
 
   RankedMutex<Rank::leaf> mutex_;
-  /// Waited on by idle workers, by those whose share is spent, and by background callers. Whoever wakes takes demand.
+  /// Waited on by idle workers, by those whose share is spent, and by background callers. A thread that wakes takes demand pieces.
   Signal changed_;
   Queue demand_ WEIR_GUARDED_BY(mutex_), background_ WEIR_GUARDED_BY(mutex_);
   Share callers_ WEIR_GUARDED_BY(mutex_);

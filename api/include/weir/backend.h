@@ -192,8 +192,8 @@ typedef struct weir_backend_table {
   /** A new descriptor of a granule made with WEIR_BE_GRANULE_EXPORT_FD; the caller closes it. It can be sent to another
    *  process. The exporter keeps the granule for as long as others use it. */
   weir_result (*granule_export)(weir_be_state *state, uint32_t device, weir_be_granule granule, int32_t *fd);
-  /** A granule over somebody's exported memory of `bytes`, as it was exported: another number is refused where the backend
-   *  can see it. The descriptor stays the caller's. Ended by granule_destroy. */
+  /** Imports exported memory as a granule. `bytes` is the size with which it was exported: another number is refused where the
+   *  backend can see it. The descriptor stays the caller's. Ended by granule_destroy. */
   weir_result (*granule_import)(weir_be_state *state, uint32_t device, int32_t fd, uint64_t bytes,
                                 weir_be_granule *granule);
 
@@ -276,7 +276,7 @@ typedef struct weir_backend_table {
   /** A handle of a granule made with WEIR_BE_GRANULE_EXPORT_FABRIC, good on every machine of the fabric. */
   weir_result (*granule_export_fabric)(weir_be_state *state, uint32_t device, weir_be_granule granule,
                                        weir_be_fabric_handle *handle);
-  /** A granule over somebody's exported memory of `bytes`. Ended by granule_destroy. */
+  /** Imports exported memory as a granule. `bytes` is the size with which it was exported. Ended by granule_destroy. */
   weir_result (*granule_import_fabric)(weir_be_state *state, uint32_t device, const weir_be_fabric_handle *handle,
                                        uint64_t bytes, weir_be_granule *granule);
 
@@ -294,8 +294,8 @@ typedef struct weir_backend_table {
    *      WEIR_CAP_PEER ---- */
   /** Makes [address, address+bytes) readable and writable by `peers` too, of which there is one at least, until it is unmapped. Whole pieces that `device`
    *  has mapped must cover it without a gap; work that uses them may be pending. When it returns, work that the peers
-   *  enqueue from now on sees the memory. Whoever has access keeps it, also a peer that is named again. On the same thread
-   *  as map. */
+   *  enqueue from now on sees the memory. A peer that has access already keeps it, also one that is named again. On the
+   *  same thread as map. */
   weir_result (*access_add)(weir_be_state *state, uint32_t device, uint64_t address, uint64_t bytes,
                             const uint32_t *peers, uint32_t peer_count);
 

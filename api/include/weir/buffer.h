@@ -23,8 +23,8 @@ enum {
    *  reads is overwritten once that has ended, in the next call that moves pages. weir_buffer_destroy, weir_pool_trim,
    *  weir_pool_remove_device and weir_pool_destroy wait for such copies. Device memory that work of the caller's is still at as
    *  its buffer is destroyed is overwritten when it is taken back: by weir_pool_trim or weir_pool_destroy at the latest. An older
-   *  version that its own pages on a device still hold is overwritten with them. A write that fails is tried again, by trim too; its place is
-   *  nobody's until then. Left alone are the caller's registered memory, and a device that is lost. A drive may keep old blocks
+   *  version that its own pages on a device still hold is overwritten with them. A write that fails is tried again, by trim too; its place is not
+   *  reused until then. Left alone are the caller's registered memory, and a device that is lost. A drive may keep old blocks
    *  whatever is written over them: WEIR_POOL_ENCRYPT_STORAGE is the answer there. */
   WEIR_BUFFER_SCRUB = 2,
   /** LOSSY, and never chosen by Weir: its floats (`element` must be WEIR_ELEMENT_F32) may come back rounded to the nearest value of
@@ -210,12 +210,12 @@ WEIR_API weir_result weir_hold(weir_pool pool, weir_buffer buffer, weir_device d
 
 /** Flags of weir_hold_as. */
 enum {
-  /** With WEIR_READ_WRITE: nobody else may lease, read, write or discard the buffer: LEASE_CONFLICT. */
+  /** With WEIR_READ_WRITE: while it lasts, leases, reads, writes and discards of the buffer are refused: LEASE_CONFLICT. */
   WEIR_HOLD_ALONE = 1
 };
 
-/** weir_hold in a mode. WEIR_READ: nobody may write the buffer, neither who holds it nor by a lease, weir_buffer_write or
- *  weir_discard (LEASE_CONFLICT); copies elsewhere stay good. WEIR_READ_WRITE: as weir_hold, or with WEIR_HOLD_ALONE for its holder
+/** weir_hold in a mode. WEIR_READ: the holder must not write the buffer, and leases that write, weir_buffer_write and weir_discard
+ *  are refused (LEASE_CONFLICT); copies elsewhere stay good. WEIR_READ_WRITE: as weir_hold, or with WEIR_HOLD_ALONE for its holder
  *  alone. Holds with WEIR_READ nest, and so do shared ones with WEIR_READ_WRITE; every other pair, and a second device, is
  *  LEASE_CONFLICT. A first hold is refused, with LEASE_CONFLICT, by an unreleased lease that writes; with WEIR_HOLD_ALONE by any.
  *  INVALID_ARGUMENT: another mode or flag, or WEIR_HOLD_ALONE with WEIR_READ. docs/leases.md has every call against every mode. */

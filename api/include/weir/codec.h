@@ -26,7 +26,7 @@ enum {
 
 /** Flags of weir_compress. */
 enum {
-  WEIR_COMPRESS_NO_CHECKSUM = 1 /**< no checksums in the blob: for callers who have one of their own */
+  WEIR_COMPRESS_NO_CHECKSUM = 1 /**< no checksums in the blob: for callers that have one of their own */
 };
 
 /** The methods a block can be coded by; the numbers stand in blobs. */

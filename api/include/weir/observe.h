@@ -12,7 +12,7 @@ WEIR_BEGIN_DECLS
 
 /** What a trace is. */
 enum {
-  WEIR_TRACE_TIMELINE = 0, /**< who leases what for how long and what it waited for, moves of pages, evictions, budgets and refusals over
+  WEIR_TRACE_TIMELINE = 0, /**< leases by stream, how long they last and what they waited for, moves of pages, evictions, budgets and refusals over
                                 time: Chrome trace format (JSON), for ui.perfetto.dev or chrome://tracing */
   WEIR_TRACE_RECORDING = 1 /**< the calls that the program makes, with which it can be replayed: a trace .vmt of version 2
                                 (docs/trace-format.md), compressed by zstd where the path ends in ".zst". It begins before the

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * weir/pool.h - pools (budgets over devices and tiers) and clients (who bytes are charged to).
+ * weir/pool.h - pools (budgets over devices and tiers) and clients (to which bytes are charged).
  *
  * A pool promises more memory than its devices have: device, host, compressed and storage budgets in all. Budgets
  * are hard: Weir's own doing never charges more than them, and what does not fit is refused at once, exactly.
@@ -56,19 +56,19 @@ typedef struct weir_pool_desc {
   uint32_t reserved;
   const char *codec;                 /**< what compressed blocks may be coded with: "auto" (NULL), or one of the methods that
                                           weir_compress_desc.codec names */
-  uint64_t idle_grace_ns;            /**< device memory that nobody needed for so long goes back to the system by and by, all but
+  uint64_t idle_grace_ns;            /**< device memory that was not needed for this long goes back to the system by and by, all but
                                           a reserve as large as the high watermark (0 = 10 s; WEIR_NONE = only by
                                           weir_pool_trim, as with WEIR_POOL_NO_BACKGROUND) */
   uint64_t segment_size;             /**< what device memory is taken in where there is no VMM; at least a page. 0 = an eighth of what is
                                           held already, but from 32 MiB to an eighth of the budget, and at most 1 GiB */
-  uint64_t recompress_idle_ns;       /**< what nobody used for so long in COMPRESSED is compressed again, harder, while the tier
+  uint64_t recompress_idle_ns;       /**< pages that lie unused in COMPRESSED for this long are compressed again, harder, while the tier
                                           is half full at least; within compress_share_percent, with codec "auto" only (0 = 10 s;
                                           WEIR_NONE = never, as with WEIR_POOL_NO_BACKGROUND) */
   uint64_t rebalance_bytes_per_second; /**< at most so much goes from HOST and below to neighbours that have memory to spare by now, in
                                           the background (0 = 1 GiB a second; WEIR_NONE = only by weir_pool_rebalance, as
                                           with WEIR_POOL_NO_BACKGROUND; never with WEIR_POOL_NO_PEER) */
-  uint64_t record_budget;            /**< bytes of host memory that the pool's own records (bookkeeping_bytes) may take for buffers to be
-                                          made: who needs more is refused (0 = 1/64 of the machine's memory; WEIR_UNLIMITED = no limit) */
+  uint64_t record_budget;            /**< bytes of host memory that the pool's own records (bookkeeping_bytes) may take when a buffer is
+                                          made: a buffer that needs more is refused (0 = 1/64 of the machine's memory; WEIR_UNLIMITED = no limit) */
   uint64_t policy_memory;            /**< bytes of host memory for what "auto" learns, of all devices and streams together, counted in
                                           bookkeeping_bytes: what does not fit is forgotten, the oldest first. At least 2 MiB, and less than
                                           record_budget (0 = 32 MiB, or a quarter of record_budget). Other policies take none */
@@ -440,7 +440,7 @@ typedef struct weir_pool_device_stats {
   weir_device device;       /**< which */
   uint64_t budget;          /**< bytes it may hold, after any reduction by DEVICE_OOM */
   uint64_t bytes;           /**< held from the system */
-  uint64_t free_bytes;      /**< of those, used by nobody */
+  uint64_t free_bytes;      /**< of those, not in use */
   uint64_t held_bytes;      /**< of those, held */
   uint64_t page_size;       /**< bytes of a small page */
   uint64_t large_page_size; /**< bytes of a large page */
@@ -487,7 +487,7 @@ typedef struct weir_piece {
   uint64_t bytes;         /**< of memory; below HOST what the coded bytes take */
   uint64_t buffer_offset; /**< of its first byte in the buffer */
   uint64_t tag;           /**< the buffer's */
-  weir_buffer buffer;     /**< NULL: nobody's, or (below HOST) several small buffers' */
+  weir_buffer buffer;     /**< NULL: no buffer's, or (below HOST) that of several small buffers */
   uint64_t reserved2[4];  /**< 0 */
 } weir_piece;
 

@@ -29,7 +29,7 @@ enum {
 #define WEIR_VULKAN_EXTERNAL_MEMORY_HOST UINT64_C(16)  /**< VK_EXT_external_memory_host: registering host memory */
 #define WEIR_VULKAN_EXTERNAL_MEMORY_FD UINT64_C(32)    /**< VK_KHR_external_memory_fd: export */
 
-/** A queue. Whoever uses it holds its lock meanwhile: the program around its own calls, Weir around vkQueueSubmit and vkQueueBindSparse. Weir
+/** A queue. It is used with its lock held: the program takes the lock around its own calls, Weir around vkQueueSubmit and vkQueueBindSparse. Weir
  *  holds no lock of its own when it takes it, and calls nothing of the program's under it. The program holds it across no call of Weir. */
 typedef struct weir_vulkan_queue {
   uint32_t struct_size; /**< sizeof(weir_vulkan_queue) */
@@ -37,7 +37,7 @@ typedef struct weir_vulkan_queue {
   void *queue;          /**< a VkQueue */
   uint32_t family;      /**< its family's index */
   uint32_t reserved;    /**< 0 */
-  void (*lock)(void *user);   /**< NULL, and `unlock` too: nobody but Weir uses the queue */
+  void (*lock)(void *user);   /**< NULL, and `unlock` too: only Weir uses the queue */
   void (*unlock)(void *user); /**< ends what `lock` began, on the same thread */
   void *user;                 /**< goes with both; lives as long as the context */
   /** In weir_stream_wrap: 0, or a timeline VkSemaphore of the program's, of which the program's last submission to the queue signals the value that
@@ -58,7 +58,7 @@ typedef struct weir_vulkan_device {
   void *instance;        /**< a VkInstance of Vulkan 1.2 or later */
   void *physical_device; /**< a VkPhysicalDevice of it */
   void *device;          /**< a VkDevice of that */
-  uint64_t enabled;      /**< WEIR_VULKAN_* that were enabled when it was made: Vulkan tells nobody */
+  uint64_t enabled;      /**< WEIR_VULKAN_* that were enabled when it was made: Vulkan has no query for it */
   uint32_t queue_count;  /**< of `queues`, at least one */
   uint32_t reserved;     /**< 0 */
   /** Queues that Weir may use. Buffers are made for the families of all of them. `semaphore` and `value` are 0 and NULL. */

@@ -4,7 +4,7 @@
 //
 // Definitions differ with these choices, and the linker keeps one definition of each name. So each combination has an inline
 // namespace of its own, which is also named after the version of the headers: translation units that chose differently link
-// and run side by side, and an object of one can't be taken for an object of the other. Who passes a C++ object from one to
+// and run side by side, and an object of one can't be taken for an object of the other. Code that passes a C++ object from one to
 // the other gets an undefined reference with the namespace in it, not a crash; pass the C handle instead (get, borrow).
 //
 //   WEIR_CPP_EXCEPTIONS  1: a call that fails throws weir::error. 0: it returns weir::result<T>. Default: as the compiler has

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // weir/cpp/error.hpp - how a call fails: weir::error, weir::result<T>, and returned<T>, which is T or result<T> by the choice
-// in config.hpp; and who is told of what a destructor could not end.
+// in config.hpp; and the handler that is told what a destructor could not end.
 //
 // An error is a copy: it stays right when the thread's next call of Weir replaces weir_last_error().
 #ifndef WEIR_CPP_ERROR_HPP
@@ -69,8 +69,8 @@ class WEIR_API error : public std::runtime_error {
   weir_result code_;
 };
 
-/// weir_last_error_report: what the thread's last error is about, who holds what was short, and what to do, in lines. Asked for
-/// before the thread's next call; "" if there is no memory for it.
+/// weir_last_error_report, in lines: what the thread's last error is about, what holds the bytes that were short, and what to do. Asked
+/// for before the thread's next call; "" if there is no memory for it.
 inline std::string last_error_report() {
   std::string text;
   size_t needed = 0;

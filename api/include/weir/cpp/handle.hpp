@@ -19,10 +19,10 @@
 
 WEIR_CPP_BEGIN
 
-/// Who ends a C handle that a C++ handle is made of.
+/// Which code ends the C handle that a C++ handle is made of.
 enum class ownership {
   adopted, /**< the C++ handle does */
-  borrowed /**< who lent it, after the C++ handle and all that was made with it */
+  borrowed /**< the code that lent it does, after the C++ handle and all that was made with it */
 };
 
 namespace detail {

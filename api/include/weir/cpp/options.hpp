@@ -66,7 +66,7 @@ struct pool_desc {
   uint32_t policy_cpu_percent = 0; /**< of one CPU, for "auto" to learn and plan */
 };
 
-/// weir_client_desc: who bytes are charged to.
+/// weir_client_desc: a client, to which bytes are charged.
 struct client_desc {
   const char *name = nullptr;
   int32_t priority = WEIR_PRIORITY_NORMAL;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// weir/cpp/pool.hpp - weir::pool, budgets over devices and tiers, and weir::client, who bytes are charged to. A pool ends with
+// weir/cpp/pool.hpp - weir::pool, budgets over devices and tiers, and weir::client, to which bytes are charged. A pool ends with
 // the last of its handle and of the buffers, clients, allocations and resources made of it; pool::destroy ends it at once, with
 // its buffers. Leases keep nothing alive: a pool or stream whose last handle goes before a lease is left behind and told.
 #ifndef WEIR_CPP_POOL_HPP
