@@ -145,7 +145,7 @@ class BasicArena {
   /// So many at first. Every further one is an entry that may not be in the cache, and in classes as narrow as an Arena's
   /// fills a line no further.
   static constexpr uint32_t first_looks = Classes::columns >= 16 ? 2 : max_looks;
-  /// In place of the node before the first of a list: its class. So nobody has to work out which list a range is in.
+  /// In place of the node before the first of a list: its class. So a range's class need not be computed to find its list.
   static constexpr Node heads = uint32_t{1} << 31;
   /// So many that their ranges are at most an eighth longer: beyond that, what is split off costs more than lying low
   /// gains.

@@ -11,12 +11,12 @@
 // The split chosen opens the fewest granules; then it leaves the least room where no fragment can use it (between two
 // fragments); then it touches the fewest granules. Whole granules are the caller's own: the ledger only tells how many.
 //
-// One ledger serves one device and one client, and nobody else: what shares a granule is never zeroed in between.
+// One ledger serves one device and one client only: what shares a granule is never zeroed in between.
 //
 // Metadata only: it never calls the runtime, never evicts and never moves; where it has no room it answers "a new granule",
 // which the caller names. A claim has two steps under the caller's lock: choose() or find_*(), which change nothing, and
 // commit(), which takes what was chosen with the granules that the caller got for it. A granule is made and mapped outside
-// of the lock: until show() nobody else is given room in it, and undoing is release() of what was claimed. hide() does the
+// of the lock: until show() nothing else is given room in it, and undoing is release() of what was claimed. hide() does the
 // same to an older one, which empties it: take room elsewhere for each tenant, copy, release the old places.
 //
 // Invariants, checked by validate(): a granule's runs (fragments, small tenants, free ones) tile it in order; no two free
@@ -114,7 +114,7 @@ class GranuleLedger {
   bool commit(const Split &split, uint64_t new_head, uint64_t new_tail, uint64_t owner,
               Claim *claim);
   bool commit(const Place &place, uint64_t new_granule, uint64_t owner, Piece *piece);
-  /// The piece must live. A granule that is given up as emptied had nobody else in it.
+  /// The piece must live. A granule that is reported as emptied has nothing else in it.
   Released release(Piece piece) noexcept;
 
   // ---- granules, named by any piece in them ----

@@ -209,7 +209,8 @@ void GranulePool::lower_budget(uint64_t bytes) noexcept {
 
 // ---- giving back ----
 
-/// One idle granule of the class; *doomed has room for it. One that nobody needed is there no more.
+/// Takes one idle granule of the class out, to be destroyed; *doomed has room for it. The idle granules that were not needed (`fewest`)
+/// become one less.
 uint64_t GranulePool::doom(PageClass c, DoomedList *doomed) noexcept {
   IdleList &list = idle_of(c);
   const GranuleId id = pop(&list);

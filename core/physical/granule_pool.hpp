@@ -30,7 +30,7 @@ enum class PageClass : uint8_t { small = 0, large = 1 };
 /// Whose bytes a granule still holds. Memory goes from one client to another only zeroed.
 inline constexpr uint32_t client_unknown = UINT32_MAX >> 1U;
 
-/// Of a record that is nobody's granule.
+/// Of a record that is no granule.
 inline constexpr uint32_t client_unused = client_unknown - 1;
 
 /// Sixteen bytes: there is one for every page of a device, however many there are.
@@ -79,7 +79,7 @@ class GranulePool {
   uint64_t budget() const { return vmm() ? budget_.limit() : segments_->limit(); }
   /// What is charged: held from the system, or about to be.
   uint64_t held() const { return vmm() ? budget_.used() : segments_->charged(); }
-  /// Of it, what nobody uses.
+  /// Of it, what is idle: claimed by no page or extent.
   uint64_t idle() const;
   /// Bytes that could be claimed now, were they all of one class (an upper bound for extents).
   uint64_t room() const { return vmm() ? budget_.room() + idle() : segments_->room(); }
@@ -125,7 +125,7 @@ class GranulePool {
   void lower_budget(uint64_t bytes) noexcept;
   Granule &at(GranuleId id) noexcept { return granules_[id]; }
   const Granule &at(GranuleId id) const noexcept { return granules_[id]; }
-  /// visit(id, bytes): with VMM, the granules nobody has claimed.
+  /// visit(id, bytes): with VMM, the granules that are not claimed.
   template <class Visit>
   void for_each_idle(Visit visit) const {
     for (const PageClass c : {PageClass::small, PageClass::large}) {
@@ -146,7 +146,7 @@ class GranulePool {
   Status destroy(const Doomed &doomed);
 
  private:
-  /// Granules that nobody has claimed, last in, first out; linked through themselves, so that nothing here allocates.
+  /// Granules that are not claimed, last in, first out; linked through themselves, so that nothing here allocates.
   struct FreeList {
     GranuleId head = no_granule;
     size_t size = 0;

@@ -5,7 +5,7 @@
 //
 // Invariants, all checked by validate():
 //  - the nodes tile the line without gap or overlap; no two free ones touch;
-//  - a link to a neighbour is marked if that one is free, so that who frees a range knows what it joins without a look there;
+//  - a link to a neighbour is marked if that one is free, so that freeing a range shows what it joins without a look at the neighbour;
 //  - a node's generation is odd while it is live and even otherwise, and never goes back;
 //  - an entry that is no node is in the list of the unused.
 //
@@ -159,7 +159,7 @@ class NodeTable {
     if (count + spare_ > unused_count_) [[unlikely]]
       grow(count + spare_);
   }
-  /// From now on so many are left whenever reserve() has returned, for who has taken no more than that.
+  /// From now on so many are left whenever reserve() has returned, for a caller that has taken no more than that since.
   void keep_spare(uint32_t count) {
     if (count > unused_count_) grow(count);
     spare_ = count;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Owners: whose bytes the memory of a chunk or segment holds. One word a block: nobody's (its bytes are zero), one client's
-// (each byte is his or zero), or several clients'. So who is given a range knows what of it must be zeroed before he may see
-// it: what is not his own. A client's own old bytes are left as they are, which is why a pool with one client zeroes nothing.
+// Owners: whose bytes the memory of a chunk or segment holds. One word a block: no client (its bytes are zero), one client (each byte is
+// that client's or zero), or several clients. So before a client is given a range, its store knows which bytes must be zeroed: those that
+// are not the client's own. A client's own old bytes are left as they are, which is why a pool with one client zeroes nothing.
 //
-// A range is entered before anybody else can be given bytes of it: from then on another client's bytes and its own may lie side
+// A range is entered before another client can be given bytes of it: from then on another client's bytes and its own may lie side
 // by side. HOST does that when a range is handed out, and knows of ranges in use too; segments when it comes back, and know of
-// free ones only. It is settled when all of it is its client's, zeroed or written: blocks that lie in it as a whole are his
-// then. A block that ranges of two clients share stays several's until one range covers it. Guarded by its owner's lock.
+// free ones only. It is settled when all of it is its client's, zeroed or written: blocks that lie in it as a whole are that client's
+// then. A block that ranges of two clients share stays `several` until one range covers it. Guarded by its store's lock.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,7 @@ class Owners {
   static constexpr uint32_t nobody = UINT32_MAX;
   static constexpr uint32_t several = UINT32_MAX - 1;
 
-  /// `first`: nobody, or several where it is not known what the memory holds.
+  /// `first`: `nobody`, or `several` where it is not known what the memory holds.
   Owners(uint64_t bytes, uint32_t first, std::pmr::memory_resource *memory)
       : blocks_((bytes + block_bytes - 1) / block_bytes, first, memory) {}
 

@@ -165,7 +165,7 @@ void Segments::replace_empties(Segment &by, uint64_t needed) noexcept {
   }
 }
 
-/// A segment that nobody needs before it had any memory: all is as if it had not been opened.
+/// Undoes the opening of a segment that is no longer needed before it had any memory: all is as if it had not been opened.
 void Segments::abandon(Segment &segment) noexcept {
   uint64_t kept = 0;
   for (const auto &old : segments_) {
@@ -242,7 +242,7 @@ Status Segments::make(uint32_t extent, uint64_t *address) {
 
 /// Gets a segment its memory: all of it, or less. The caller's extent keeps the segment alive.
 Status Segments::obtain(Lock &lock, Segment &segment) {
-  segment.state = Segment::State::making;  // from here on nobody carves anything out of it
+  segment.state = Segment::State::making;  // from here on nothing is carved out of it
   const auto to_go = [&segment](const Segment &s) { return s.replaced_by == &segment; };
   while (Segment *old = find(to_go)) {
     lock.unlocked([&] { (void)destroy(*old); });
@@ -407,7 +407,7 @@ std::string Segments::validate() const {
     const Segment &segment = *segments_[i];
     if (std::string wrong = segment.arena.validate(); !wrong.empty()) return wrong;
     if (segment.state != Segment::State::replaced) charged += segment.charge;
-    // The address of one that is on its way is its maker's, or whoever gives it back.
+    // While a segment is being made or given back, its address belongs to the thread that does that, and is not checked.
     if (segment.usable() && (segment.address != 0) != (segment.state == Segment::State::made))
       return "a segment's memory and its state do not agree";
     if (segment.arena.size() != segment.bytes) return "a segment is carved up beyond its memory";

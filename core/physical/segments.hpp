@@ -5,14 +5,14 @@
 //
 //  - An extent never spans segments. A new one goes where most is in use already, so that the others run empty.
 //  - A claim that finds no place opens a segment: it is charged and can be carved up at once, but it has no memory yet. The
-//    first make() of an extent in it takes the memory, outside of the pool's lock; others who come meanwhile wait for it.
+//    first make() of an extent in it takes the memory, outside of the pool's lock; other threads that need it meanwhile wait.
 //  - If the runtime refuses the size, halves of it are asked for, and in the end exactly what has been claimed by then.
-//  - Empty segments that are in the way of a new one (the budget has no room beside them) are given back by whoever
+//  - - Empty segments that are in the way of a new one (the budget has no room beside them) are given back by the thread that
 //    makes it, before. If the claim is undone first they are empty segments again.
 //  - charged() never passes the limit, and what is held from the system never passes charged().
-//  - Each segment knows whose bytes its free memory holds, by blocks; of what the runtime gave, nobody knows.
+//  - Each segment knows whose bytes its free memory holds, by blocks; of what the runtime gave, that is not known.
 //
-// Locked by itself: make() and destroy() run without the pool's lock. It calls nobody with its lock held but the memory
+// Locked by itself: make() and destroy() run without the pool's lock. With its lock held it calls nothing but the memory
 // resource, so it is the last in any order of locks.
 #pragma once
 
@@ -36,10 +36,10 @@ inline constexpr uint32_t looks_a_grace = 4;
 struct Segment {
   enum class State : uint8_t {
     open,      ///< charged, no memory yet; extents can be carved out of it
-    making,    ///< somebody is at the runtime for it
+    making,    ///< a thread asks the runtime for its memory
     made,      ///< usable
     refused,   ///< there is no memory for it; it goes with its last extent
-    replaced,  ///< empty; whoever makes `replaced_by` gives it back before
+    replaced,  ///< empty; the thread that makes `replaced_by` gives it back before
     doomed     ///< empty, and on its way back to the system
   };
 
@@ -55,7 +55,7 @@ struct Segment {
   uint64_t address = 0;
   uint64_t bytes;
   uint64_t charge = 0;  ///< what it counts against the budget for
-  uint32_t number = 0;  ///< of its own, for those who hold no lock
+  uint32_t number = 0;  ///< its name for code that does not hold the lock
   Segment *replaced_by = nullptr;
   weir_result why = WEIR_SUCCESS;  ///< of a refused one
   State state = State::open;
@@ -78,7 +78,7 @@ class Segments {
     uint64_t front = 0, back = 0;
     bool all = false;
   };
-  /// What lies where, for whoever looks for a better layout.
+  /// What lies where, for code that looks for a better layout.
   struct Piece {
     uint32_t segment = 0;    ///< its number
     uint32_t extent = none;  ///< none: the segment itself; its extents follow in their order
@@ -99,7 +99,7 @@ class Segments {
   Extent claim_at(uint32_t segment, uint64_t offset, uint64_t bytes, uint32_t before);
   /// All of its bytes are the client's or zero; `several`: it is not known whose they are.
   void release(uint32_t extent, uint32_t client) noexcept;
-  /// Of an extent that the client has been given, and nobody has written to.
+  /// Of an extent that the client has been given, and that has not been written to.
   Foreign foreign(uint32_t extent, uint32_t client) const noexcept;
   /// Every segment that has memory.
   void survey(std::pmr::vector<Piece> *pieces) const;

@@ -9,7 +9,7 @@
 //
 // What is on a shared page comes and goes with its neighbours; the price of not needing MULTI_MAP.
 //
-// One line serves one device and one client, and nobody else: what shares a page is never zeroed in between.
+// One line serves one device and one client only: what shares a page is never zeroed in between.
 //
 // Metadata only, in two steps under the caller's lock: choose() changes nothing, commit() takes what was chosen. The pages
 // that a plan names must be made and mapped by the caller; undoing is release(), which names the pages to give back.
