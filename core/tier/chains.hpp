@@ -4,8 +4,8 @@
 // part_bytes, or none; the records are few where few pages are below HOST, so a page pays four bytes for the table.
 // A chain belongs to one version of a page's bytes: a new version frees it. Under the pool's lock.
 //
-// Most pages below HOST have one record, and there may be millions: it holds what nobody else knows. Where a slot lies and how
-// long its blob is, the stores remember with the slot.
+// Most pages below HOST have one record, and there may be millions: a record holds only what is not stored elsewhere. Where a slot lies
+// and how long its blob is, the stores remember with the slot.
 #pragma once
 
 #include "core/base/place.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // ColdStore: what COMPRESSED and STORAGE have in common: slots of 4 KiB units, a note with each, and how long bytes take to come
-// and go. Whoever moves, frees or counts the parts of pages need not know which of the two he has before him.
+// and go. Code that moves, frees or counts the parts of pages need not know which of the two it works on.
 //
 // Guarded by the pool's lock, but for `pace`.
 #pragma once

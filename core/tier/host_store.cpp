@@ -203,7 +203,7 @@ Status HostStore::make_pinned(uint64_t bytes, uint32_t node, Owned<Chunk> *chunk
 Status HostStore::make_chunk(uint64_t bytes, uint32_t node, Owned<Chunk> *chunk) {
   const numa::PreferNode prefer(nodes_, node);
   Owned<Chunk> fresh = make_owned<Chunk>(memory_, memory_, bytes, node, true);
-  file_chunks_.fetch_add(1);  // before the look: who leaves the file counts what may be in it
+  file_chunks_.fetch_add(1);  // before in_use_ is read: counted chunks keep the file
   if (!in_use_.load()) {
     drop_file_chunk();
     return make_pinned(bytes, node, chunk);
@@ -233,7 +233,7 @@ void HostStore::leave_file(const char *why) noexcept {
        why);
 }
 
-/// What is left in a file that nobody uses goes back with the last chunk.
+/// A file that is given up is truncated when its last chunk goes.
 void HostStore::drop_file_chunk() noexcept {
   // Looked at first: were the file given up after this chunk has gone, others may have come to it in between.
   const bool given_up = !in_use_.load();

@@ -106,7 +106,7 @@ IoQueue::Next IoQueue::next(IoSleeper *lane, bool writes, Piece *piece) noexcept
       return Next::none;
     }
     take(which, piece);
-    // Whoever takes one calls the next to take another: as many work as there is work for.
+    // A lane that takes a piece wakes the next if there is another piece: as many lanes work as there is work for.
     if (choose(true) != classes) sleeper = take_sleeper();
   }
   if (sleeper != nullptr) sleeper->wake();

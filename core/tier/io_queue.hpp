@@ -7,7 +7,7 @@
 // The order: demand reads, background reads, demand writes, background writes; each first come, first served.
 // Invariants:
 //  - demand reads find room: pieces of anything else are never all that can be under way, and only so many bytes of
-//    writes are, fewer while somebody waits for a read or just did (a device serves what it was given first);
+//    writes are, fewer while a thread waits for a read or just did (a device serves what it was given first);
 //  - nothing starves: a class with nothing under way may always start a piece when its turn comes, and writes get a
 //    turn every so many bytes of reads;
 //  - no more than `write_behind` bytes of writes are queued, or a single transfer: submit() waits, first come first

@@ -121,7 +121,7 @@ class UringLane final : public IoLane {
   ~UringLane() override {
     join();
     if (!open_) return;
-    // A ring's end is put off by the kernel; who has ended a store may unmount the directory and use the memory.
+    // The kernel puts off a ring's end; the caller that ended the store may unmount the directory and use the memory at once.
     if (fixed_files_) (void)io_uring_unregister_files(&ring_);
     registered_.stop();
     io_uring_queue_exit(&ring_);

@@ -55,7 +55,7 @@ Status Lift::finish(const LiftPart &part, StagingSlot **out) {
     const unsigned char *blob = stored ? slot->blob : cold_.compressed()->address(part.place);
     status = cold_.codec().decode(blob, part.blob, slot->pinned, part.bytes, urgency, part.secret);
   }
-  // What somebody is held up for, so a read that has overlapped with others counts little.
+  // What counts is the time that this thread was held up, so a read that has overlapped with others counts little.
   if (status) part.store->pace.came_up(part.bytes, cold_.now_ns() - start);
   return status;
 }

@@ -45,7 +45,7 @@ void Staging::clear(StagingSlot &slot) const noexcept {
   poison::fill(slot.blob, blob_stride_, poison::nobody);
 }
 
-/// One that nobody has; `idle`: and that no copy uses any more.
+/// A slot that is not taken; `idle`: and that no copy uses any more.
 StagingSlot *Staging::claim(bool idle) noexcept {
   for (uint32_t i = 0; i < count_; ++i) {
     StagingSlot &slot = slots_[i];
@@ -86,7 +86,7 @@ bool Staging::scrub(bool wait) noexcept {
     StagingSlot &slot = slots_[i];
     {
       const Guard hold(mutex_);
-      if (slot.taken || !slot.secret) continue;  // who has it says so, and clears it
+      if (slot.taken || !slot.secret) continue;  // give() clears it, or the next to take it
       if (!wait && !streams_.passed(slot.busy)) {
         all = false;
         continue;

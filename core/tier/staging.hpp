@@ -5,7 +5,7 @@
 // beside it for a compressed part. A slot is given back with the stamp of the copy that may still use it.
 //
 // What passed a slot is overwritten where its buffer is to be scrubbed: as it is given back, or once the copy that still uses it
-// has ended, by whoever takes it or scrubs next.
+// has ended, by the thread that takes the slot next or scrubs.
 //
 // A thread that holds a slot waits only for that copy, I/O, codecs and a round of demotion, which takes no slot; a thread that waits
 // for a slot holds none. So slots always come back.
@@ -41,7 +41,7 @@ class Staging {
   /// Of pinned memory, in all.
   uint64_t bytes() const noexcept { return count_ * part_bytes_; }
   unsigned char *base() const noexcept { return pinned_; }
-  /// Room for one compressed part, for whoever moves pages down from HOST: one thread at a time.
+  /// Room for one compressed part, for the thread that demotes pages from HOST: one at a time.
   unsigned char *spare_blob() const noexcept { return blobs_.data() + count_ * blob_stride_; }
 
   /// A slot, or nullptr if none is free without waiting.

@@ -33,7 +33,7 @@ struct StorageIo {
   void *memory = nullptr;  ///< aligned to 4 KiB; read and written in whole units
   uint64_t bytes = 0;      ///< of content; the rest of the last unit is read or written too
   bool write = false;
-  bool background = false;  ///< nobody waits for it
+  bool background = false;  ///< no thread waits for it
 
   /// Not 0: under way. What the store wrote before it became 0 may be read once it is.
   std::atomic<uint32_t> pending{0};

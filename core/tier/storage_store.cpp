@@ -82,8 +82,8 @@ Status StorageStore::make_lanes(Running *fresh) const {
   };
   IoQueue::Limits limits = IoQueue::Limits::of_files(files);
   const uint32_t threads = config_.threads != 0 ? config_.threads : std::min(4 + 4 * files, 32U);
-  // A lane that is not in the list would have nobody to stop it before it ends, and one that is running may not be dropped
-  // for want of a place while the queue goes on.
+  // A lane that found no place in the list would never be stopped, and one that is running may not be dropped for want of a place
+  // while the queue goes on: so all places are reserved first.
   fresh->lanes.reserve(std::max(threads, ring_count(config_.encrypt)));
   if (config_.uring) {
     const KeepError keep;  // threads do as well: what fails here is no error of the caller's

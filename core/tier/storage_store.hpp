@@ -6,9 +6,9 @@
 // with pread and pwrite; O_DIRECT or not) is found out at the start and told by how().
 //
 // allocate() and free() are bookkeeping under the pool's lock; transfers are made outside of it. A slot must not be
-// freed while a transfer of it is under way. What is to be overwritten before it is anybody else's is retired instead: listed in
-// the slots themselves, so that it takes no memory, until somebody has overwritten it. What a failed transfer leaves in the slot or in memory is undefined;
-// nothing else is touched. The store does not check what it reads back: whoever wrote it has a checksum.
+// freed while a transfer of it is under way. What is to be overwritten before it is used again is retired instead: listed in
+// the slots themselves, so that it takes no memory, until it has been overwritten. What a failed transfer leaves in the slot or in memory is undefined;
+// nothing else is touched. The store does not check what it reads back: the code that wrote it keeps a checksum.
 #pragma once
 
 #include "core/base/log.hpp"
