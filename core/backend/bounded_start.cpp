@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The thread that starts, and what it shares with who waits for it.
+// The thread that starts a runtime, and what it shares with the thread that waits for it.
 
 #include "core/backend/bounded_start.hpp"
 
@@ -26,7 +26,7 @@ struct Attempt {
   bool done WEIR_GUARDED_BY(mutex) = false, given_up WEIR_GUARDED_BY(mutex) = false;
   Started outcome WEIR_GUARDED_BY(mutex);
 
-  /// False: nobody waits for it any more. The reason is copied on the thread that starts, as the sentence may be its own.
+  /// False: it is given up, and no thread waits for it any more. The reason is copied on the thread that starts, as the sentence may be its own.
   bool tell(weir_result result, weir_be_state *state, const char *reason) noexcept {
     const Guard hold(mutex);
     if (given_up) return false;

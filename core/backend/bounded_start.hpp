@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Starting a runtime within a bound: vendors' runtimes have been seen to hang in their first call, and a program
-// must not hang with them. start() runs on a thread of its own. If it is not back in time it is given up: nobody
+// must not hang with them. start() runs on a thread of its own. If it is not back in time it is given up: no thread
 // waits for it any more, its log goes nowhere, and if it ever succeeds it is stopped at once.
 #pragma once
 

@@ -68,7 +68,7 @@ class StreamTable {
   Status close(Stream *stream);
 
   /// Those of the owner that are open, for people: "2 streams: number 3 on device 0, number 4 of the CPU"; "": none. With `wait` false
-  /// also "" while somebody opens or closes one. Throws std::bad_alloc.
+  /// also "" while another thread opens or closes one. Throws std::bad_alloc.
   std::string describe_open(const void *owner, bool wait = true);
 
   Stream &at(uint32_t slot) noexcept { return *slots_[slot]; }

@@ -121,7 +121,7 @@ void Timeline::unpin(Pinned *pin, Dropped *dropped) noexcept {
   if (pin->dropped) dropped->add(pin->fence);
 }
 
-// By whoever has the turn. Half of the ring at a time, so that the cost is spread over many records.
+// Called by the thread that has the turn. Half of the ring at a time, so that the cost is spread over many records.
 void Timeline::make_room() noexcept {
   constexpr uint32_t middle = capacity / 2;
   Dropped dropped(*this);
@@ -169,7 +169,7 @@ bool Timeline::passed(uint64_t point) noexcept {
     if (entry.fence == 0) return true;
     if (pinned == nullptr) return false;
     device = device_;  // a slot with a pinned fence is not reused
-    // Who records may be stuck in the backend, and to ask it something may mean to be stuck beside him.
+    // The thread that records may be stuck in the backend, and a poll of the fence could get stuck there too.
     if (turn_.taken()) {
       unpin(pinned, &dropped);
       return false;

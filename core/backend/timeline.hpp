@@ -3,14 +3,14 @@
 // Timeline: the fences of one stream as a growing number. Streams run in order, so "point 70 has passed"
 // implies every earlier one; a buffer therefore remembers a use as a Stamp (stream slot and point), eight
 // bytes, with no reference count. The timeline keeps a bounded ring of backend fences: when it is full,
-// intermediate ones are dropped, and who waits for a dropped point waits for the next one kept.
+// intermediate ones are dropped, and a thread that waits for a dropped point waits for the next one kept.
 //
 // Points are logical ticks (base/clock.hpp), so a stamp also tells how recent a use is. A slot is reused
 // only after its last point has passed, and the new stream starts beyond it: an old stamp then reads as passed.
 //
 // Calls of the backend about a stream may block for as long as its channel is full, and those about its fences with them. So no
-// lock is held across one. Who records has the turn to: only he adds to the ring, and others wait for him asleep. Who
-// looks or waits pins the fence, so that it lives on without the lock.
+// lock is held across one. A thread that records has the turn to: only it adds to the ring, and others wait for it asleep. A thread
+// that polls or waits pins the fence, so that it lives on without the lock.
 #pragma once
 
 #include "core/backend/runtime.hpp"
@@ -119,11 +119,11 @@ class alignas(64) Timeline {
   weir_be_stream stream_ = nullptr;
   Ticks *ticks_ = nullptr;
   Turn turn_;                      ///< to record; taken under `lock`
-  std::atomic<uint64_t> last_{0};  ///< written by whoever has the turn
+  std::atomic<uint64_t> last_{0};  ///< written by the thread that has the turn
   std::atomic<uint64_t> passed_{0};
   std::atomic<bool> lost_{false};   ///< a fence said so; set before its point counts as passed
   std::atomic<uint64_t> sound_{0};  ///< what had passed by then
-  /// The ring is [head, tail), numbers that only grow but where make_room() thins it out. Who has the turn adds at the tail
+  /// The ring is [head, tail), numbers that only grow but where make_room() thins it out. The thread that has the turn adds at the tail
   /// without the lock; everything else is done under it.
   std::atomic<uint32_t> head_{0}, tail_{0};
   std::array<Entry, capacity> ring_{};
@@ -150,7 +150,7 @@ class alignas(64) Timeline {
   const uint32_t tail = tail_.load(std::memory_order_relaxed);
   at(tail) = Entry{next, fence};
   tail_.store(tail + 1, std::memory_order_release);
-  last_.store(next, std::memory_order_release);  // who knows of the point finds the fence
+  last_.store(next, std::memory_order_release);  // a thread that knows the point finds its fence
   *point = next;
   return {};
 }

@@ -2,7 +2,7 @@
 //
 // TransferStreams: the streams on which a pool copies for one of its devices: up for copies and fills towards it, down for copies from
 // it, and side for copies within it that may have to wait for work of the caller's, so that no other copy waits behind them. The first
-// two are there from open() to close(); side is opened by whoever needs it first. close() is nobody else's time to use them.
+// two are there from open() to close(); side is opened by the first thread that needs it. No other thread may use them during close().
 #pragma once
 
 #include "core/backend/stream.hpp"
@@ -34,7 +34,7 @@ class TransferStreams {
   }
   Stream *up() const noexcept { return up_; }
   Stream *down() const noexcept { return down_; }
-  /// nullptr: nobody has needed it.
+  /// nullptr: no thread has needed it yet.
   Stream *side() const noexcept { return side_.load(std::memory_order_acquire); }
   /// Until everything so far has passed.
   void drain() noexcept {
