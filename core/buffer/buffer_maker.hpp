@@ -49,7 +49,7 @@ class BufferMaker {
   // ---- under the lock ----
   Status create_locked(const weir_buffer_desc &desc, uint32_t client, bool pinned, uint32_t stack,
                        uint32_t *index) WEIR_HELD;
-  /// Dead at once: nobody leases it and nothing of Weir's own is working on it.
+  /// Ends it at once. No lease is on it; moves of its pages that are under way end by themselves.
   void destroy_locked(uint32_t index) noexcept WEIR_HELD;
 
  private:

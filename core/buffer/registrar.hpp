@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Registrar: the caller's own memory as the home of a buffer's HOST copies. It comes and goes while nobody else has the buffer
-// and nobody works on its pages.
+// Registrar: the caller's own memory as the home of a buffer's HOST copies. It is registered and unregistered only while the buffer has
+// no lease and no move works on its pages.
 #pragma once
 
 #include "core/acquire/cpu_copies.hpp"
