@@ -301,8 +301,8 @@ ContextPool<Context>::~ContextPool() {
   }
 }
 
-/// Whoever holds a context is running one block and waits for nothing, so waiting for it ends. So does waiting for one
-/// that is being made: either it is given back some time, or the last who tried tells that there is none to wait for.
+/// A thread that holds a context runs one block and waits for nothing, so a wait for a context ends. So does a wait for one that is
+/// being made: either it is given back some time, or the last thread that failed to make one wakes the waiters, which get none.
 template <class Context>
 auto ContextPool<Context>::take() noexcept -> Node * {
   Guard lock(mutex_);
@@ -326,7 +326,7 @@ auto ContextPool<Context>::create() noexcept -> Node * {
   return node;
 }
 
-/// The holder's, who uses it no more: one that is too old is made anew.
+/// The holder gives it back; a context that is too old is made anew.
 template <class Context>
 bool ContextPool<Context>::give(Node *node) noexcept {
   const uint32_t age = age_.load();
@@ -349,7 +349,7 @@ bool ContextPool<Context>::give(Node *node) noexcept {
 template <class Context>
 void ContextPool<Context>::forget() noexcept {
   age_.fetch_add(1);
-  // Each is taken out for it, so that nobody waits for all of them.
+  // Each is taken out of the list to be made anew, so that no thread waits for all of them.
   for (uint32_t left = UINT32_MAX; left != 0; --left) {
     Node *node = nullptr;
     {

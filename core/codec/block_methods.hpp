@@ -123,7 +123,7 @@ struct BlockTask {
   Form form;
   unsigned char *out;
   uint64_t room;
-  /// What is decoded is added to it, all of it or nothing; nullptr: nobody asks for its sum.
+  /// What is decoded is added to it, all of it or nothing; nullptr: its sum is not wanted.
   DecodedSum *sum = nullptr;
 };
 
@@ -150,7 +150,7 @@ class BlockMethod {
     return way_->encode({*contexts_, in, raw, form, out, room});
   }
   /// Writes exactly `raw` bytes, or is not `ok`. Methods that write in order add what they wrote to *sum as they go; the
-  /// others, and whoever fails, may leave it to DecodedSum::of().
+  /// others, and a call that fails, may leave it to DecodedSum::of().
   Decoded decode(const unsigned char *in, uint64_t bytes, unsigned char *out, uint64_t raw,
                  DecodedSum *sum = nullptr) const noexcept {
     return way_->decode({*contexts_, in, bytes, Form::bytes, out, raw, sum});

@@ -34,8 +34,8 @@ class PageChecksum {
   XXH3_state_t state_;
 };
 
-/// The checksum of a block that is being decoded. Who writes the block in order may add each piece of it while that is in the
-/// nearest cache; a block that nobody has added from its first byte to its last is summed when its sum is asked for.
+/// The checksum of a block that is being decoded. A decoder that writes the block in order may add each piece of it while that is in the
+/// nearest cache; a block that was not added from its first byte to its last is summed when its sum is asked for.
 class DecodedSum {
  public:
   /// Raw bytes of a piece: with what they are decoded from they stay in a cache of 32 KiB.

@@ -86,7 +86,7 @@ struct Codec::Page {
   bool tried = false;             ///< method is what a trial found
   bool skipped = false;           ///< the plan says that nothing but SAME is worth a look
 
-  /// Of the table and what follows, while blocks are coded. Whoever codes the block `placed` reads `end` without it.
+  /// Guards the table and what follows, while blocks are coded. The thread that codes the block `placed` reads `end` without it.
   SpinLock lock{};
   bool placing = false;
   uint32_t placed = 0;  ///< blocks before it have their end in the table, and coded ones are there
@@ -116,7 +116,7 @@ struct Codec::Page {
   }
 
   /// Whether all blocks before this one, which is not done itself, are where they belong: then so can this one be at
-  /// once. Nobody else writes there until it is noted.
+  /// once. No other thread writes there until it is noted.
   bool is_next(uint32_t index) noexcept {
     const Guard guard(lock);
     assert(index != placed || !placing);
@@ -274,7 +274,7 @@ void Codec::try_methods(Page &page, const CodecPlan &plan) noexcept {
   run_pieces<&Trial::part>(workers_, trial.parts, trial, page.urgency);
   const uint64_t raw = trial.raw.load(std::memory_order_relaxed);
   page.form = seen;
-  if (raw == 0) {  // nothing to go by: the cheapest, and whoever comes next tries again
+  if (raw == 0) {  // nothing to go by: the cheapest method, and the next page tries again
     page.method = methods_.find(MethodId::lz4);
     return;
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What memory holds, by a look at a few thousand of its bytes: nobody tells. Elements are as wide as makes the planes of
+// What memory holds, guessed from a few thousand of its bytes. Elements are as wide as makes the planes of
 // their bytes most alike; a wrong answer costs ratio, never a byte. The same bytes give the same answer everywhere.
 #pragma once
 

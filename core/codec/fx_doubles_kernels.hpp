@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What levels differ in about doubles: how groups are taken apart and put together again. Who calls has checked that all of it is there.
+// What levels differ in about doubles: how groups are taken apart and put together again. The caller has checked that all of it is there.
 #pragma once
 
 #include "core/codec/cpu.hpp"

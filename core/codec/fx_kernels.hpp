@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What the parts of FX share: how a coded block is laid out, and the kernels, which code whole groups of 64 elements
-// and know nothing of bounds. Who calls them has made sure of all that they touch: the planes have room for the
+// and know nothing of bounds. The caller has made sure of all that they touch: the planes have room for the
 // groups, and behind `escapes` there are `fx_escape_reach` bytes for the groups of one call, to be written or read
 // beyond those that count. A kernel moves the pointers on.
 //
