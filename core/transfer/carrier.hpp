@@ -6,14 +6,14 @@
 // the fence of the piece that had it before, and the caller's stream for all of it at the end.
 //
 // Each device has streams of its own for this, a pair for every way of a copy; so evictions and other refills wait behind none
-// of it, and what a copy waits for (who writes the source) keeps waiting only copies that pass the same devices. Who carries
-// holds the carrier's mutex while he enqueues. If anything fails, all that was enqueued has ended before the failure is told:
-// slots and pages are nobody's then.
+// of it, and what a copy waits for (the writer of the source) keeps waiting only copies that pass the same devices. A thread that
+// carries holds the carrier's mutex while it enqueues. If anything fails, all that was enqueued has ended before the failure is told:
+// no copy uses the slots and pages any more then.
 //
 // What is to be scrubbed passes no device in between, and pinned memory only, which is overwritten after it.
 //
-// What is in a slot is nobody's copy. Slots are never mapped into a buffer's addresses, and who gets the memory after them finds
-// it marked as unknown, so that it is zeroed first.
+// What is in a slot is never a page's copy. Slots are never mapped into a buffer's addresses, and their granules are given back marked
+// as of unknown content, so that the next owner's are zeroed first.
 #pragma once
 
 #include "core/backend/stream.hpp"
@@ -73,10 +73,10 @@ class Bounce {
   uint16_t opened() const noexcept { return opened_.load(std::memory_order_relaxed); }
   /// Takes granules if there are `reserve` bytes more than they need, and none has to be destroyed for it.
   bool claim(uint64_t reserve) noexcept;
-  /// After close(), or before open(). Returns the bytes that could not be unmapped: charged, and nobody's.
+  /// After close(), or before open(). Returns the bytes that could not be unmapped: charged, and not reused.
   uint64_t release() noexcept;
   uint32_t users = 0;          ///< copies that are being enqueued, or about to be
-  bool closing = false;        ///< on its way out: nobody may begin to use it
+  bool closing = false;        ///< on its way out: no copy may begin to use it
   uint32_t looks = 0;          ///< at what is idle, since it was used
   uint64_t not_before_ns = 0;  ///< its memory could not be had: it is left alone until then
 
@@ -142,8 +142,8 @@ class Carrier {
   bool close(Bounce &bounce, uint64_t timeout_ns) noexcept;
   /// Gives the pinned memory back, once its pieces are through. False: they took longer than that.
   bool close_pinned(uint64_t timeout_ns) noexcept;
-  /// Overwrites what secret orders have left in the pinned memory, once all pieces are through; `wait`: it waits for them, and
-  /// nobody carries meanwhile. False: they are not yet.
+  /// Overwrites what secret orders have left in the pinned memory, once all pieces are through; `wait`: it waits for them, and no
+  /// thread carries meanwhile. False: they are not yet.
   bool scrub(bool wait) noexcept;
   uint64_t pinned_bytes() const noexcept { return pinned_bytes_.load(std::memory_order_relaxed); }
   /// Waits for everything and gives all streams and the pinned memory back. Bounces stay.

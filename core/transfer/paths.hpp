@@ -2,7 +2,7 @@
 //
 // Paths: which ways a copy between two devices of a pool could go, how long each would take, and which to take. A pure
 // model over the Routes it was made from: it copies nothing, holds nothing of the engine's, and may be made anew from
-// other Routes at any time under the lock of who asks it. Devices are named by their position in the pool.
+// other Routes at any time under its caller's lock. Devices are named by their position in the pool.
 //
 // A path is direct (A to B), through one device that both reach (A to R to B), or through pinned memory of the host. Its
 // time for n bytes in chunks of c is Hockney's latency plus bytes by bandwidth, for hops that work at once on different chunks:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Relay: between a device and the caller's memory bytes pass a megabyte of pinned staging, piece by piece. What is in staging
-// is nobody's copy: HOST need not have room for it. All without the pool's lock; each copy is waited for, because the
+// Relay: between a device and the caller's memory bytes pass a megabyte of pinned staging, piece by piece. Staging
+// holds no page's copy: HOST need not have room for it. All without the pool's lock; each copy is waited for, because the
 // staging is the next one's. Nothing stays there of a buffer that is to be scrubbed.
 #pragma once
 

@@ -26,7 +26,7 @@ int rank_of(uint32_t kind) noexcept {
 void Routes::find(topology::Places &places, const std::pmr::vector<uint32_t> &ids) {
   count_ = ids.size();
   ways_.assign((count_ + 1) * (count_ + 1), Way{});
-  if (count_ < 2) return;  // nobody asks, and looking at a machine takes its time
+  if (count_ < 2) return;  // no route is asked for, and looking at a machine takes time
   for (size_t a = 0; a <= count_; ++a) {
     for (size_t b = 0; b <= count_; ++b) {
       if (a == b) continue;
