@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The folder by openat and O_NOFOLLOW, the lines, and who is alive by /proc.
+// The folder by openat and O_NOFOLLOW, the lines, and by /proc which processes are alive.
 
 #include "core/live/folder.hpp"
 
@@ -85,7 +85,7 @@ uint64_t start_time_of(pid_t process) noexcept {
   if (name_end == rest.npos) return 0;
   rest.remove_prefix(name_end + 1);
   if (rest.starts_with(" Z") || rest.starts_with(" X"))
-    return 0;                        // nobody has asked for its status yet
+    return 0;                        // dead; its parent has not reaped it
   constexpr int fields_before = 20;  // blanks up to the 22nd field
   for (int i = 0; i < fields_before; ++i) {
     const size_t blank = rest.find(' ');
@@ -108,7 +108,7 @@ Folder::Surroundings Folder::Surroundings::own() {
   return {runtime != nullptr ? runtime : "", "/tmp", "/run/user/" + std::to_string(geteuid())};
 }
 
-/// `parent_is_own`: nobody else may be able to rename what is in it.
+/// `parent_is_own`: no other user may be able to rename what is in it.
 Folder Folder::open(const std::string &parent, const std::string &name, bool parent_is_own,
                     bool make, std::string *why) {
   const std::string path = parent + '/' + name;
@@ -218,7 +218,7 @@ void Folder::remove(const std::string &name, uint64_t inode) const noexcept {
 }
 
 bool Folder::read(const std::string &name, File *found) const {
-  // NONBLOCK: what somebody put there may be a pipe.
+  // NONBLOCK: the name may be that of a pipe.
   const Descriptor file(
       openat(file_.get(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
   struct stat about {};

@@ -4,8 +4,8 @@
 // a line. A file is named by the process and holds the line of one context: PID for the first one, PID.2 and so on for further ones. Of
 // this class the library makes and removes its own files, and readers list them and remove those of dead processes.
 //
-// What must hold: a folder that others may write to, that is another user's, or that is reached by a link, is no folder. Nobody
-// waits for a lock here: neither a program for a reader, nor one for the other. A file that was only half written is no entry.
+// What must hold: a folder that others may write to, that is another user's, or that is reached by a link, is no folder. No
+// program waits for a lock here: neither for a reader, nor for another program. A file that was only half written is no entry.
 // It knows nothing of the rest of the core: the weir command has it, too.
 #pragma once
 

@@ -4,7 +4,7 @@
 // then one Slot for each pool that has one. Plain data of fixed size: the library and the weir command share this file and no code.
 //
 // What must hold: the page has no pointer and no index that a reader follows unchecked. A change of this file is a new `layout_version`,
-// but that counters are added at the end of weir_pool_stats: `counter_count` says how many there are. Bytes that nobody wrote are 0.
+// but that counters are added at the end of weir_pool_stats: `counter_count` says how many there are. Bytes that were never written are 0.
 //
 // A slot is read as one moment by its sequence: odd while it is being written, another number afterwards.
 #pragma once

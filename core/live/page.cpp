@@ -172,7 +172,7 @@ void Page::Claim::give_back() noexcept {
 
 Page::Writing::Writing(Slot &slot) noexcept : slot_(slot) {
   const std::atomic_ref<uint64_t> sequence(slot_.sequence);
-  // What is written from here on comes after it for whoever sees it: an acquire, as ThreadSanitizer knows no fences.
+  // Orders what is written from here on after it, for every reader: by an acquire, as ThreadSanitizer knows no fences.
   (void)sequence.fetch_add(1, std::memory_order_acq_rel);
 }
 

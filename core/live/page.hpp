@@ -3,7 +3,7 @@
 // Page: the live page of one context. A memory file that this process alone can write to, by the mapping that it had before the file
 // was sealed; a file in the user's folder that says where it is; a slot for each of the first pools.
 //
-// What must hold: nobody who reads can make the program wait, or fail: it asks nobody, and takes no lock that another process has. Where
+// What must hold: no reader can make the program wait, or fail: the program asks no other process, and takes no lock that one has. Where
 // the page can't be had the context is as good without it. A forked child writes nothing.
 #pragma once
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // VmtLines: the lines of a trace "#vmt 2" (docs/trace-format.md), made from what a call was given. It does no I/O, allocates nothing,
-// looks nothing up and knows no handle: whoever records gives each thing a number, and writes the text where it belongs.
+// looks nothing up and knows no handle: the recorder gives each thing a number, and writes the text where it belongs.
 //
 // What must hold: each call appends one whole line, or nothing and false where there is no room; memory of vmt_longest_line bytes
 // that is empty has room for any. Names are cut to what the library keeps of them, so that this is true for any input.
@@ -199,7 +199,7 @@ class VmtLines {
   bool module(uint64_t module, std::string_view path, std::string_view build_id) noexcept;
   bool stack(uint64_t stack, std::string_view frames) noexcept;
 
-  // When, who, where in the program.
+  // When, on which thread, where in the program.
   bool time(uint64_t microseconds) noexcept;
   bool thread(uint64_t thread) noexcept;
   bool phase(std::string_view name) noexcept;

@@ -18,7 +18,7 @@ namespace {
 
 constexpr uint16_t nvidia = 0x10de, amd = 0x1002, intel = 0x8086;
 
-/// GPUs, by who makes them and what they say they are.
+/// GPUs, by their maker and the class that they report.
 bool is_gpu(const hwloc_obj_attr_u::hwloc_pcidev_attr_s &pci) {
   const bool maker = pci.vendor_id == nvidia || pci.vendor_id == amd || pci.vendor_id == intel;
   const bool display = pci.class_id == 0x0300 || pci.class_id == 0x0302 || pci.class_id == 0x0380;

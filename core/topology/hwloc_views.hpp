@@ -53,7 +53,7 @@ class Views {
 
   /// 0: the card is one device.
   size_t part_count() const noexcept { return teller_ != nullptr ? teller_->parts.size() : 0; }
-  /// Who tells the partitions: the most preferred of those with the most.
+  /// The view that tells the partitions: the most preferred of those with the most.
   const View *teller() const noexcept { return teller_; }
   /// Level Zero that was told to have no cards, only their parts: each says the card's memory, as sysman knows no parts.
   bool flat() const noexcept {
@@ -61,7 +61,7 @@ class Views {
            teller_->whole == nullptr;
   }
   const std::vector<View> &all() const noexcept { return views_; }
-  /// Whether the view's parts are the card's: one that has fewer hides some, nobody knows which.
+  /// Whether the view's parts are the card's: one that has fewer hides some, and it is not known which.
   bool tells_parts(const View &view) const noexcept {
     return teller_ != nullptr && view.parts.size() == part_count();
   }

@@ -26,7 +26,7 @@ constexpr uint64_t form = 1;
 constexpr uint64_t most_bandwidth = 1'000'000'000'000'000'000;
 constexpr uint64_t most_latency = 1'000'000'000'000;
 
-/// Why this file's contents may be somebody else's; "" if they are the user's own, or the system's.
+/// Why this file may have been written by another user; "" if it is the user's own, or the system's.
 const char *untrusted(const struct stat &info) noexcept {
   if (!S_ISREG(info.st_mode)) return "it is no file";
   if (info.st_uid != geteuid() && info.st_uid != 0) return "it belongs to another user";

@@ -108,7 +108,7 @@ class Places {
   /// Of each device its index in the machine.
   std::pmr::vector<uint32_t> ends_ WEIR_GUARDED_BY(mutex_);
   std::atomic<bool> merged_{false};
-  /// Its figures change with the mutex held, and only by whoever calibrates, who saves them without it; the folder is known once
+  /// Its figures change with the mutex held, and only by the thread that calibrates, which saves them without it; the folder is known once
   /// `loaded_` is set.
   Measured measured_;
   std::atomic<bool> loaded_{false};  ///< the cache was looked at, or is not to be

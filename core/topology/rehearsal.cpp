@@ -31,7 +31,7 @@ std::string link_text(const std::string &ends, const Link &link) {
                         link.direct ? "direct" : "staged");
 }
 
-/// Partitions whose memory is one: of each the first that has it, and itself of what shares with nobody.
+/// Of partitions that share one memory, the first of them; of a device that shares its memory with none, itself.
 size_t first_with_memory(const Machine &machine, const std::pmr::vector<uint32_t> &devices,
                          size_t index) {
   const Place &place = machine.device(devices[index]);

@@ -38,7 +38,7 @@ std::optional<Number> whole_number(std::string_view text, int base = 10) noexcep
   return number;
 }
 
-/// A file that is open to be read. It waits for nobody: a pipe without a writer must not hold the program up.
+/// A file that is open to be read. Neither open nor read blocks: a pipe without a writer must not hold the program up.
 class TextFile {
  public:
   explicit TextFile(const char *path, int more_flags = 0) noexcept

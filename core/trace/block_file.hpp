@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // BlockFile: a file of text that is whole lines at any moment, whenever its process is killed. It is written by blocks of a page, each
-// of whole lines and filled up with blanks, so that no write that was cut leaves half a line: within a page the system lets nobody be
-// killed. Blanks stand behind a line's end, where every reader of such files skips them.
+// of whole lines and filled up with blanks, so that no write that was cut leaves half a line: the system ends no process within a page
+// of a write. Blanks stand behind a line's end, where every reader of such files skips them.
 #pragma once
 
 #include "core/base/own_file.hpp"

@@ -58,7 +58,7 @@ class ChromeWriter final : public Writer {
     uint32_t stack = 0;
     std::string name;
   };
-  /// A round of evictions, and who waited for it.
+  /// A round of evictions, and the tracks that waited for it.
   struct Round {
     uint64_t begin_ns = 0, end_ns = 0;  ///< 0: not told yet
     uint32_t track = 0;

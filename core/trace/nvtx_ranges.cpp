@@ -42,7 +42,7 @@ class NvtxRanges final : public RangeSink {
   /// 0 is no category.
   static uint32_t category(RangeKind kind) noexcept { return static_cast<uint32_t>(kind) + 1; }
 
-  const nvtxDomainHandle_t domain_;  ///< nullptr: nobody has made one
+  const nvtxDomainHandle_t domain_;  ///< nullptr: the profiler made none
 };
 
 }  // namespace

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Ranges for NVIDIA's profilers: NVTX 3, whose header finds the profiler's library by itself (NVTX_INJECTION64_PATH); nothing is linked.
-// The header is known to nvtx_ranges.cpp alone, and a library that was built without it tells nobody.
+// The header is known to nvtx_ranges.cpp alone, and a library that was built without it reports no ranges.
 #pragma once
 
 #include "core/base/ranges.hpp"

@@ -14,7 +14,7 @@
 namespace weir::trace {
 namespace {
 
-/// Why nobody takes them. What the user has given and can't be used is worth a warning; to run without a profiler is not.
+/// Says why no profiler takes them. What the user has given and can't be used is worth a warning; to run without a profiler is not.
 void tell_no_nvtx(const Log &log) {
   const char *const tool = secure_getenv("NVTX_INJECTION64_PATH");
   if (!nvtx_is_built_in())

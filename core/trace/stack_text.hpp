@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Stack text: the frames of a stack as they go over the tape, the innermost first: for each a line "OFFSET BUILD_ID FUNCTION PATH", a tab, and
-// how people read it. Made on the thread that made the buffer, which holds no lock: to look frames up asks the loader, which may wait for
-// somebody who waits for a trace.
+// how people read it. Made on the thread that made the buffer, which holds no lock: to look frames up asks the loader, whose lock a
+// thread that waits for a trace may hold.
 //
 // What must hold: a text has whole lines only, and is bounded; outer frames are what it leaves out.
 #pragma once

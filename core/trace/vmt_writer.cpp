@@ -75,7 +75,7 @@ void VmtWriter::acquire(const notes::Acquire &note) {
     line.operation.number = note.operation;
   line.uses = note.uses;
   line.timeout_ns = note.timeout_ns;
-  // Without it nobody waits for ever.
+  // An acquire without a deadline needs the flag.
   if (note.timeout_ns == WEIR_INFINITE) line.flags = WEIR_ACQUIRE_SOLE_HOLDER;
   line.async = note.async;
   line.waited_us = (note.ns - std::min(note.ns, note.begin_ns)) / 1000;

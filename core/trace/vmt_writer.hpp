@@ -47,9 +47,9 @@ class VmtWriter final : public Writer {
   void stack(const notes::Stack &note);
   /// The stream has its line.
   void have_stream(uint32_t stream, int32_t device);
-  /// The operation has its line. False: nobody knows its name any more.
+  /// The operation has its line. False: its name is not known any more.
   bool have_operation(uint32_t pool_id, uint32_t operation);
-  /// Of the calls that follow, who makes them and when.
+  /// Of the calls that follow, their thread and when.
   void moment(const Note &note);
   void write();
 

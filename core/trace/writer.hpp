@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Writer: somebody who takes the notes of a tape, in order, on the thread that reads it.
+// Writer: takes the notes of a tape, in order, on the thread that reads it.
 #pragma once
 
 #include "core/base/notes.hpp"
@@ -10,7 +10,7 @@
 
 namespace weir::trace {
 
-/// What a pool has by now, of which nobody tells.
+/// What a pool has by now, which no note tells.
 struct Sample {
   struct Tier {
     uint32_t device = 0;  ///< of the context, where the name is "device"
