@@ -55,7 +55,7 @@ class AllocationTable {
     table_.insert(std::move(taken.node_));
   }
 
-  /// Everything that is left; the table is empty then. Nobody else uses it.
+  /// Everything that is left; the table is empty then. No other thread uses it meanwhile.
   template <class Visit>
   void clear(Visit visit) {
     for (const auto &[address, allocation] : table_) visit(allocation.base);

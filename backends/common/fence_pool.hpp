@@ -33,7 +33,7 @@ class FencePool {
   FencePool(const FencePool &) = delete;
   FencePool &operator=(const FencePool &) = delete;
 
-  /// A fence of the device with an event that is nobody else's. make(Event *) makes an event where none is
+  /// A fence of the device with an event that no other fence has. make(Event *) makes an event where none is
   /// spare, unmake(Event) ends it if it can't be kept.
   template <class Make, class Unmake>
   weir_result take(uint32_t device, Make make, Unmake unmake, weir_be_fence *fence, Event *event) {
@@ -79,7 +79,7 @@ class FencePool {
     return true;
   }
 
-  /// Every event, spare or not, with its device. Nobody uses the pool meanwhile.
+  /// Every event, spare or not, with its device. No other thread uses the pool meanwhile.
   template <class Visit>
   void for_each(Visit visit) {
     for (uint32_t index = 1; index < used_; ++index) {

@@ -58,7 +58,7 @@ class MappingTable {
   weir_result end_refused(TakenRange taken, weir_result result) noexcept;
 
   // ---- mappings ----
-  /// May throw bad_alloc; then nothing was begun. *native is the granule's. `access` is the backend's own word on who may
+  /// May throw bad_alloc; then nothing was begun. *native is the granule's. `access` is the backend's own record of the devices that may
   /// use the mapping, which comes back with the pieces of a run.
   weir_result begin_map(uint64_t address, uint64_t bytes, weir_be_granule granule, uint64_t offset,
                         uint64_t *native, uint64_t access = 0);
@@ -81,7 +81,7 @@ class MappingTable {
   weir_result check_run(uint64_t address, uint64_t bytes, std::vector<MappedPiece> *pieces);
 
   /// What is left, in the order in which it must end: every device's mappings and granules, then every device's ranges.
-  /// Nobody else uses it.
+  /// No other thread uses it meanwhile.
   template <class Unmap, class Destroy>
   void clear(Unmap unmap, Destroy destroy) {
     ranges_.clear_mappings(device_, unmap);

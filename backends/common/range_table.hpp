@@ -44,7 +44,7 @@ class RangeTable {
 
  public:
   using TakenRange = std::map<uint64_t, Range>::node_type;
-  /// Who asks: the granule's or the range's device, and whether it shares ranges.
+  /// The device that asks, which is the granule's or the range's, and whether it shares ranges.
   struct User {
     uint32_t device = 0;
     bool shares = false;
@@ -76,7 +76,7 @@ class RangeTable {
   /// Whether [address, +bytes) lies inside one mapping; *device is whose memory it is then.
   bool maps(uint64_t address, uint64_t bytes, uint32_t *device) const noexcept;
 
-  /// Takes out what a device has mapped, anywhere. Nobody else uses the table.
+  /// Takes out what a device has mapped, anywhere. No other thread uses the table meanwhile.
   template <class Unmap>
   void clear_mappings(uint32_t device, Unmap unmap) {
     for (auto each = mappings_.begin(); each != mappings_.end();) {
@@ -85,7 +85,7 @@ class RangeTable {
       each = mine ? mappings_.erase(each) : std::next(each);
     }
   }
-  /// Takes out what a device has reserved, after the mappings of all devices. Nobody else uses the table.
+  /// Takes out what a device has reserved, after the mappings of all devices. No other thread uses the table meanwhile.
   template <class Free>
   void clear_ranges(uint32_t device, Free free_range) {
     for (auto each = ranges_.begin(); each != ranges_.end();) {

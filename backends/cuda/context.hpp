@@ -13,7 +13,7 @@
 
 namespace weir::cuda {
 
-/// Makes a call that ends something where nobody can be told of a failure: while taking back, or at the very end. One
+/// Makes a call that ends something where no caller can be told of a failure: while taking back, or at the very end. One
 /// that failed is tried once more.
 template <class Call>
 void end_quietly(Call call) noexcept {

@@ -213,7 +213,7 @@ weir_result Device::open_peers(const std::vector<abi::Device> &all) {
   if (options_.access_later && has(WEIR_CAP_VMM) && has(WEIR_CAP_PEER)) {
     capabilities_ |= WEIR_CAP_ACCESS_LATER;
   }
-  // Addresses are the process's, not a device's, and memory mapped there is reached by whom access is set for.
+  // Addresses are the process's, not a device's, and memory mapped there is reached by the devices that access is set for.
   if (options_.shared_range && has(WEIR_CAP_VMM) && has(WEIR_CAP_PEER)) {
     capabilities_ |= WEIR_CAP_SHARED_RANGE;
     mappings_.share_ranges(true);

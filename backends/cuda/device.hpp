@@ -2,7 +2,7 @@
 //
 // A device: what it is and can do, and its primary context, which is retained when something first needs it and
 // released at the end. Asking what a device is makes no context: a context takes time and device memory, and a
-// machine may have devices that nobody here will use. How much of its memory is free only a context tells.
+// machine may have devices that the process never uses. How much of its memory is free only a context tells.
 #pragma once
 
 #include "backends/common/allocation_table.hpp"

@@ -17,7 +17,7 @@ weir_result classify(abi::Result code) noexcept;
 /// the device does not answer a second question either.
 bool leaves_doubt(abi::Result code) noexcept;
 
-/// Who is asked a second time: the device of a context, or nobody without one.
+/// What is asked a second time: the device of a context, or nothing without one.
 struct Witness {
   // NOLINTNEXTLINE(google-explicit-constructor): a context is what callers have
   Witness(abi::Context of) noexcept : context(of) {}

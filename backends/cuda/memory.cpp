@@ -246,7 +246,7 @@ weir_result HostMemory::dismiss(abi::Context context, void *memory, uint64_t byt
     entry->second.busy = true;
   }
   const Relaxed relaxed(api_);
-  // A part that would not go leaves the range as it was to the caller, who may try again; parts that went answer "not
+  // A part that would not go leaves the range as it was to the caller, which may try again; parts that went answer "not
   // registered" then, which is what is wanted of them.
   abi::Result result = unregister(context, address, bytes);
   if (result == abi::result::host_memory_not_registered) result = abi::result::success;

@@ -2,7 +2,7 @@
 //
 // Streams: which context their calls need, whether they record a graph, and fences on them. On a stream whose handle the
 // application has it may begin a capture at any time, so that is asked before every call that enqueues; on the others
-// nobody can.
+// the application can't.
 
 #include "backends/cuda/stream.hpp"
 

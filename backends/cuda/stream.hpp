@@ -5,7 +5,7 @@
 //
 // Fences are pooled events. An event may serve the next fence as soon as the last one is destroyed, although work may
 // still wait for it on the device: a wait that was enqueued uses what the event had captured at that moment, and is not
-// affected by later recordings (the driver's documentation of cuEventRecord). Nobody else has the event.
+// affected by later recordings (the driver's documentation of cuEventRecord). No other fence has the event.
 #pragma once
 
 #include "backends/common/fence_pool.hpp"

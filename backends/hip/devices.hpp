@@ -12,7 +12,7 @@
 namespace weir::hip {
 
 /// The smallest granule in use unless the program names one: smaller ones that runtimes report are unsafe (docs/hip.md).
-/// A mapping's record names who may use it in as many bits; with more devices there are no runs.
+/// A mapping's record names the devices that may use it in as many bits; with more devices there are no runs.
 inline constexpr int most_in_runs = 64;
 inline constexpr uint64_t least_granule = uint64_t{2} << 20U;
 

@@ -63,15 +63,15 @@ weir_result checked(abi::Error error, const char *what) noexcept;
 /// The same where the runtime's complaint about a value or a handle is one about what the caller gave.
 weir_result checked_argument(abi::Error error, const char *what) noexcept;
 
-/// Makes a call that ends something where nobody can be told of a failure: while taking back, or at the very end. One
+/// Makes a call that ends something where no caller can be told of a failure: while taking back, or at the very end. One
 /// that failed is tried once more.
 template <class Call>
 void end_quietly(Call call) noexcept {
   if (call() != abi::success) (void)call();
 }
 
-/// Lifts the ban on calls that are unsafe beside somebody's capture of a graph, for the scope. While any thread captures
-/// in the global mode, hipMalloc or hipEventQuery on another thread fails; what Weir does is in nobody's graph.
+/// Lifts the ban on calls that are unsafe while another thread captures a graph, for the scope. While any thread captures
+/// in the global mode, hipMalloc or hipEventQuery on another thread fails; what Weir does belongs in no graph.
 class Relaxed {
  public:
   explicit Relaxed(const Runtime &runtime) noexcept

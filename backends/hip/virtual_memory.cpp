@@ -290,7 +290,7 @@ weir_result VirtualMemory::map_native(uint64_t address, uint64_t bytes, abi::Mem
   return result;
 }
 
-/// Who may use a mapping, a bit each; devices that have none map no runs (Devices::describe).
+/// The devices that may use a mapping, a bit each; where there is no bit for each there are no runs (Devices::describe).
 uint64_t VirtualMemory::mask_of(const Access &access) noexcept {
   uint64_t mask = 0;
   for (const abi::AccessDescription &each : access) {
@@ -380,7 +380,7 @@ weir_result VirtualMemory::unmap_run(uint32_t device, uint64_t address, uint64_t
     result = unmap_native(pieces[removed].address, pieces[removed].bytes);
     if (result != WEIR_SUCCESS) break;
   }
-  // All or none: what is gone already is mapped again. If that fails too, nobody knows what is mapped there, and the run is
+  // All or none: what is gone already is mapped again. If that fails too, it is not known what is mapped there, and the run is
   // given up as on a lost device.
   if (result != WEIR_SUCCESS && result != WEIR_ERROR_DEVICE_LOST &&
       put_back(device, pieces.data(), removed, &access) != WEIR_SUCCESS) {

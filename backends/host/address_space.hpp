@@ -39,7 +39,7 @@ class AddressSpace {
                       uint64_t *address);
   /// Refused while any device has something mapped in it.
   weir_result free(uint32_t device, uint64_t address, uint64_t bytes);
-  /// Who maps: the extent's device, and whether it may do so in shared reservations of other devices.
+  /// The device that maps, which is the extent's, and whether it may do so in shared reservations of other devices.
   struct Mapper {
     uint32_t device = 0;
     bool shares = false;

@@ -146,7 +146,7 @@ class DeviceMemory {
 weir_result export_extent(const Extent &extent, int32_t *fd);
 /// The place that a descriptor made by export_extent() names.
 weir_result exported_place(int fd, uint64_t bytes, DeviceMemory::Place *place);
-/// An extent of a memory file that belongs to somebody else.
+/// An extent of a memory file that another export or process made.
 weir_result import_file(int fd, DeviceMemory::Place place, std::shared_ptr<Extent> *extent);
 
 }  // namespace weir::host

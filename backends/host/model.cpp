@@ -50,7 +50,7 @@ weir_result Model::open() {
   std::vector<std::shared_ptr<Room>> rooms(options_.devices);
   for (uint32_t device = 0; device < options_.devices; ++device) {
     auto memory = std::make_unique<DeviceMemory>();
-    // Of devices whose memory is one the first makes the room; who is alone needs none.
+    // The first of the devices that share one memory makes the room; a device with memory of its own needs none.
     const uint32_t with = options_.memory_with.empty() ? device : options_.memory_with[device];
     if (std::count(options_.memory_with.begin(), options_.memory_with.end(), with) > 1)
       rooms[device] = with == device ? std::make_shared<Room>(options_.memory) : rooms[with];

@@ -117,7 +117,7 @@ void Stream::perform(const Operation &operation, StreamTable &table) noexcept {
       operation.function(operation.user);
       break;
     case Operation::Kind::wait:
-      // What has passed holds nobody up: simulated time goes on.
+      // A fence that has passed does not end the simulated time: link_clock_ is kept.
       if (table.stream_of(operation.fence)->done(StreamTable::sequence_of(operation.fence))) return;
       table.stream_of(operation.fence)->wait(StreamTable::sequence_of(operation.fence), UINT64_MAX);
       break;
@@ -143,7 +143,7 @@ void Stream::copy(const Operation &operation) noexcept {
   const uint64_t copied = now_ns();
   link_clock_ = std::max(end, copied);
   if (copied >= end) return;
-  // Whoever moves nothing has no use for a spin, and a processor for more than that.
+  // Without bytes to move the end need not be met exactly: the thread sleeps, and does not spin on a processor.
   if (operation.destination != nullptr)
     wait_until(end);
   else

@@ -2,7 +2,7 @@
 //
 // Level Zero's events, handed out one use at a time. An event is signalled once and must be reset before it can
 // be signalled again, and it must not be reset while a command still waits for it. So an event that is given
-// back says who waits for it, and comes into use again only when it has been signalled and all of them have
+// back knows the commands that wait for it, and comes into use again only when it has been signalled and all of them have
 // gone on. Nothing here blocks a thread but finish(). Thread-safe.
 #pragma once
 
@@ -71,7 +71,7 @@ class Events {
   /// Blocks until it is signalled: SUCCESS, or TIMEOUT after `timeout_ns` (UINT64_MAX = no limit).
   weir_result finish(EventSlot &slot, uint64_t timeout_ns) noexcept;
 
-  /// Blocks until it is signalled or never will be: for ends, where nobody is told of a failure.
+  /// Blocks until it is signalled or never will be: for ends, where no caller is told of a failure.
   void settle(EventSlot &slot) noexcept;
 
   /// Notes that a command on `stream` is about to wait for the event. *done is an event for it to signal, or no_event

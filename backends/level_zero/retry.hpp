@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ending an object of the runtime when there is nobody left to tell of a failure. A call that failed is made
+// Ending an object of the runtime when no caller is left to be told of a failure. A call that failed is made
 // once more: some failures pass (a device waking up, memory for a moment short), and what still fails then is
 // the driver's to clean up when the process ends.
 #pragma once

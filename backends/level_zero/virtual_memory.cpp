@@ -264,7 +264,7 @@ weir_result VirtualMemory::unmap_run(uint32_t device, uint64_t address, uint64_t
   const weir_result refusal = runtime_refusal(result, "zeVirtualMemUnmap of %llu bytes at %#llx",
                                               static_cast<Number>(pieces[removed].bytes),
                                               static_cast<Number>(pieces[removed].address));
-  // All or none: what is gone already is mapped again. If that fails too, nobody knows what is mapped there, and the run is
+  // All or none: what is gone already is mapped again. If that fails too, it is not known what is mapped there, and the run is
   // given up as on a lost device.
   if (refusal != WEIR_ERROR_DEVICE_LOST && !put_back(device, pieces.data(), removed)) {
     (void)table.end_unmap_run(pieces, WEIR_ERROR_DEVICE_LOST);

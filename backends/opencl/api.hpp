@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The runtime's functions: those of the ICD loader, found when a state is started, and those of the platform that was
-// chosen. Nothing links the loader. A function that is missing is NULL; who needs it looks first.
+// chosen. Nothing links the loader. A function that is missing is NULL; its caller checks that first.
 #pragma once
 
 #include "backends/common/library.hpp"
@@ -28,7 +28,7 @@ struct Api {
 #undef WEIR_OPENCL_FUNCTION
 };
 
-/// Ending an object of the runtime when there is nobody left to tell of a failure: a call that failed is made once more.
+/// Ending an object of the runtime when no caller is left to be told of a failure: a call that failed is made once more.
 template <class Call>
 void twice(Call call) noexcept {
   if (call() != CL_SUCCESS) (void)call();

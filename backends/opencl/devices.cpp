@@ -107,7 +107,7 @@ weir_result Platform::command_failed(uint32_t device, cl_int status) const noexc
 }
 
 // CL_OUT_OF_RESOURCES is the answer to a shortage, and to everything after a fault. What tells the two apart is whether the device
-// still takes a marker on a queue that nobody else uses.
+// still takes a marker on a queue that is used for nothing else.
 weir_result Platform::call_failed(uint32_t device, cl_int code, const char *asked) const noexcept {
   bool gone = means_loss(code);
   if (code == CL_OUT_OF_RESOURCES)

@@ -66,7 +66,7 @@ class Platform {
   }
   /// The answer about a device that is lost.
   weir_result refuse_lost(uint32_t device) const noexcept;
-  /// A command of the device ended with `status`, so nobody knows what it wrote: the device is lost.
+  /// A command of the device ended with `status`, so it is not known what it wrote: the device is lost.
   weir_result command_failed(uint32_t device, cl_int status) const noexcept;
   /// A call about the device failed. Where that says, or a second look at the device shows, that it answers no more, it
   /// is lost. `asked` names the call.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OpenCL's error codes: in Weir's results, and in words. What CL_OUT_OF_RESOURCES means depends on who was asked: memory
+// OpenCL's error codes: in Weir's results, and in words. What CL_OUT_OF_RESOURCES means depends on the call: memory
 // that is not there, or a device that is gone.
 #pragma once
 

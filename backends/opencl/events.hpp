@@ -44,7 +44,7 @@ weir_result poll(const Platform &platform, uint32_t device, cl_event event) noex
 /// Blocks until it has ended: SUCCESS, or TIMEOUT after `timeout_ns` (UINT64_MAX = no limit).
 weir_result finish(const Platform &platform, uint32_t device, cl_event event,
                    uint64_t timeout_ns) noexcept;
-/// Blocks until it has ended or never will: for ends, where nobody is told of a failure.
+/// Blocks until it has ended or never will: for ends, where no caller is told of a failure.
 void settle(const Platform &platform, uint32_t device, cl_event event) noexcept;
 
 }  // namespace weir::opencl

@@ -87,7 +87,7 @@ weir_result Memory::allocate_aligned(uint64_t alignment, Range *range, Charge *c
     cl_int code = CL_SUCCESS;
     void *made = allocate(range->device, range->kind, range->held, &code);
     if (made == nullptr) {
-      // A fault that nobody has noticed yet looks like a shortage.
+      // A fault that was not noticed yet looks like a shortage.
       if (plain && (means_loss(code) || code == CL_OUT_OF_RESOURCES)) {
         const weir_result told = platform_.call_failed(range->device, code, what);
         if (told == WEIR_ERROR_DEVICE_LOST) return told;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Working in the program's own device. What was enabled on it nobody can ask, so the program says it; what it says is checked against
+// Working in the program's own device. Vulkan has no query for what was enabled on it, so the program says it; what it says is checked against
 // what the device can. A device that is not fit is refused by the name of what it lacks, and never replaced by one of our own.
 
 #include "backends/vulkan/platform.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Buffers of a device with memory of their own. Buffers are used by all queues that the backend has, so those of several
-// families share them, and nobody hands over ownership.
+// families share them, and no ownership is handed over.
 
 #include "backends/vulkan/device.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // One logical device: its queues, buffers with their memory, and how much of it is used. A device that was lost stays lost:
-// whoever sees the loss notes it here, and nothing is asked of the driver any more but to end what there is.
+// the code that sees the loss notes it here, and nothing is asked of the driver any more but to end what there is.
 #pragma once
 
 #include "backends/vulkan/errors.hpp"
@@ -80,7 +80,7 @@ class Device {
     uint64_t value = 0;
   };
   weir_result take_counter(Counter *counter);
-  /// `used`: it may not have come to rest, and is nobody's again.
+  /// `used`: work that uses it may not have ended, so it is not used again.
   void give_counter(const Counter &counter, bool used) noexcept;
 
   // ---- buffers
@@ -104,7 +104,7 @@ class Device {
   uint64_t sparse_alignment() const noexcept { return sparse_alignment_; }
   /// One value a bind.
   const std::shared_ptr<Timeline> &binds() const noexcept { return binds_; }
-  /// Memory for them, that may leave the process, or is somebody's with a descriptor that is taken over on success.
+  /// Memory for them, that may leave the process, or imported memory, by a descriptor that is taken over on success.
   weir_result allocate(uint64_t bytes, bool exported, int fd, VkDeviceMemory *memory) noexcept;
   /// One memory is known by two addresses from now on, or may be: different ranges of sparse buffers can be the same bytes.
   void note_alias() noexcept { aliases_.store(true, std::memory_order_release); }

@@ -20,7 +20,7 @@ namespace {
 
 constexpr uint64_t largest_alignment = uint64_t{2} << 20U;
 
-/// So many times a driver is asked for addresses that are nobody else's.
+/// So many times a driver is asked for addresses that belong to nothing else.
 constexpr size_t most_alignments = 64;
 
 weir_result no_place(uint32_t device) noexcept {

@@ -51,7 +51,7 @@ class Memory {
   };
   /// Out of the table; it is there.
   RangeBuffer take_range(uint32_t device, uint64_t address) noexcept;
-  /// Destroys the buffers of all reservations. Nobody else uses the table.
+  /// Destroys the buffers of all reservations. No other thread uses the table meanwhile.
   void end_ranges(uint32_t device) noexcept;
 
   /// Where a command of the device finds [address, +bytes), if that lies inside one of the ranges.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A VkQueue. Vulkan lets one thread use it at a time: `lock` is held over each call for it, and it is the only lock that is. Streams put
-// their batches into the outbox, which never waits for that lock; whoever holds it submits what is in the outbox, in order.
-// Nobody waits for it while they hold another lock of the backend, as it may be the program's.
+// their batches into the outbox, which never waits for that lock; the thread that holds it submits what is in the outbox, in order.
+// No thread waits for it while it holds another lock of the backend, as it may be the program's.
 //
 // Only batches whose waits are for submitted work get here: what is in the queue ends without anything that is still to be
 // done by this process, so that a stream that is held up holds up no other stream of the queue.

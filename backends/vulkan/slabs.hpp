@@ -34,7 +34,7 @@ class Slabs {
 
   /// `bytes` is a multiple of the granule. Throws bad_alloc with nothing changed.
   weir_result take(uint64_t bytes, bool exported, Piece *piece);
-  /// Somebody's memory; the descriptor is taken over on success.
+  /// Exported memory; the descriptor is taken over on success.
   weir_result import(int fd, uint64_t bytes, Piece *piece);
   void give(const Piece &piece) noexcept;
 

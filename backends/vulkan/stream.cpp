@@ -13,7 +13,7 @@
 namespace weir::vulkan {
 namespace {
 
-/// An open batch as large as this goes to the queue although nobody has asked for its end yet.
+/// An open batch as large as this goes to the queue although its end was not asked for yet.
 constexpr size_t most_commands = 512;
 constexpr uint64_t most_bytes = uint64_t{32} << 20U;
 /// So many ranges are compared; beyond them a barrier is cheaper.
@@ -52,7 +52,7 @@ void Stream::seal(bool empty_too) {
   if (!open_used() && !empty_too) return;
   need_open();
   Item &item = items_.emplace_back();
-  // Whoever sets it after this has submitted before the batch is: the batch's end comes after that too.
+  // If the program sets it after this, its work is in the queue before the batch: the batch's end comes after that work too.
   program_submitted_.store(false, std::memory_order_release);
   open_->value = ++last_value_;
   item.batch = std::move(open_);
@@ -125,7 +125,7 @@ weir_result Stream::add(const Command *commands, size_t count, bool free_order) 
     (void)submit_shared(&end);
     return WEIR_SUCCESS;
   }
-  // It is enqueued; what fails here is tried again by whoever asks for its end.
+  // It is enqueued; what fails here is tried again when its end is asked for.
   if (large) (void)pump(*this);
   return WEIR_SUCCESS;
 }
@@ -325,7 +325,7 @@ void Stream::reclaim() noexcept {
 // ---- the end
 
 bool Stream::over() noexcept {
-  // Whoever holds it has something to do here yet.
+  // A thread that holds it still works on the stream.
   const std::unique_lock hold(mutex_, std::try_to_lock);
   if (!hold) return false;
   if (!left_.load(std::memory_order_acquire)) return false;
@@ -364,7 +364,7 @@ weir_result pump(Stream &stream) noexcept {
     while (!woken.empty()) {
       const std::shared_ptr<Stream> next = std::move(woken.front().stream);
       woken.pop_front();
-      // What fails is tried again by whoever asks for it.
+      // What fails is tried again when its end is asked for.
       (void)next->release();
       (void)next->queue().drain(&woken);
     }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A stream: an order of batches and host functions. What is enqueued is collected in an open batch, which is sealed when
-// somebody wants to know when it is done, when it must wait for a fence, or when it has grown large. Sealed batches go to
+// its end is asked for, when it must wait for a fence, or when it has grown large. Sealed batches go to
 // the queue at once, unless one before them is not there yet: because a host function stands before it, or it waits for work that is not
-// submitted. Then the stream is held here, where it holds up nobody else, and goes on when what it waits for has come.
+// submitted. Then the stream is held here, where it holds up no other stream, and goes on when what it waits for has come.
 //
 // Host functions run on a thread of the stream's own, made with the first of them. On a lost device those that have not
 // run never will.
 //
-// Locks: a stream's own comes before a timeline's and an outbox's. Nobody waits for a queue's lock while holding it.
+// Locks: a stream's own comes before a timeline's and an outbox's. No thread waits for a queue's lock while it holds the stream's.
 #pragma once
 
 #include "backends/vulkan/batch.hpp"
@@ -62,7 +62,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
   /// The queue is the program's too: what is enqueued is submitted at once, since what the program submits comes after it. Before any use.
   void share(const weir_vulkan_queue &native);
 
-  /// Hands over all batches whose turn has come. Called by whoever made the first of them ready.
+  /// Hands over all batches whose turn has come. Called by the thread that made the first of them ready.
   weir_result release() noexcept;
   /// Something failed that is to be tried again.
   bool stalled() const noexcept { return stalled_.load(std::memory_order_acquire); }
@@ -147,7 +147,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
   std::thread thread_;
 };
 
-/// Lets the stream go on, and whoever waited for it, and so on. Called without any lock. The result is the stream's own.
+/// Lets the stream go on, and the streams that waited for it, and so on. Called without any lock. The result is the stream's own.
 weir_result pump(Stream &stream) noexcept;
 
 }  // namespace weir::vulkan

@@ -175,7 +175,7 @@ weir_result Stream::add_call(const Call &call) {
     item.call.value = ++last_value_;
     ++calls_;
   }
-  // It is enqueued; what fails here is tried again by whoever asks for its end.
+  // It is enqueued; what fails here is tried again when its end is asked for.
   (void)pump(*this);
   return WEIR_SUCCESS;
 }
@@ -184,7 +184,7 @@ void Stream::serve() noexcept {
   std::unique_lock hold(mutex_);
   while (!(closed_ && (calls_ == 0 || device_.lost()))) {
     if (!call_is_next()) {
-      // A loss is nobody's to tell; without calls there is nothing to miss.
+      // A loss wakes no one, so it is looked for at times; without calls there is nothing to miss.
       if (calls_ == 0) {
         turn_.wait(hold);
       } else {
@@ -199,7 +199,7 @@ void Stream::serve() noexcept {
     items_.pop_front();
     --calls_;
     hold.unlock();
-    // Whoever waited for the call is told after the stream itself can go on.
+    // The streams that waited for the call go on after the stream itself.
     Waiters woken;
     timeline_->set_submitted(call.value, &woken);
     (void)pump(*this);
@@ -228,7 +228,7 @@ void Stream::run(const Call &call) noexcept {
   if (call.function != nullptr) {
     call.function(call.user);
   } else {
-    // Where the other device is lost its work will never be done, and what waits for it goes on: nobody counts on it.
+    // Where the other device is lost its work will never be done, and what waits for it goes on: its result is not relied on.
     weir_result result = WEIR_NOT_READY;
     while (result != WEIR_SUCCESS && result != WEIR_ERROR_DEVICE_LOST && !device_.lost())
       result = call.foreign.timeline->wait(call.foreign.value, 20'000'000);

@@ -149,7 +149,7 @@ void Streams::nudge() noexcept {
       if (stream->stalled() || stream->queue().stuck()) (void)pump(*stream);
     }
   } catch (const std::bad_alloc &) {
-    // The next one who asks tries again.
+    // The next call tries again.
   }
 }
 

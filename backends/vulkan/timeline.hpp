@@ -44,7 +44,7 @@ class Timeline {
   uint64_t submitted() const noexcept { return submitted_.load(std::memory_order_acquire); }
   /// True: the value is not submitted yet, and the stream is told when it is. Throws bad_alloc.
   bool await(uint64_t value, const std::shared_ptr<Stream> &stream);
-  /// Whoever waited for it, or for less, comes to *woken.
+  /// The streams that waited for it, or for less, come to *woken.
   void set_submitted(uint64_t value, Waiters *woken) noexcept;
 
   /// As the driver said last; asks nothing.

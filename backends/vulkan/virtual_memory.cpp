@@ -21,7 +21,7 @@ namespace {
 constexpr VkBufferCreateFlags sparse_flags =
     VK_BUFFER_CREATE_SPARSE_BINDING_BIT | VK_BUFFER_CREATE_SPARSE_RESIDENCY_BIT;
 
-/// So many times a driver is asked for addresses that are nobody else's.
+/// So many times a driver is asked for addresses that belong to nothing else.
 constexpr size_t most_places = 64;
 
 uint64_t number_of_piece(const Slabs::Piece *piece) noexcept {
