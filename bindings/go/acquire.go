@@ -23,7 +23,7 @@ import (
 type AcquireOptions struct {
 	// Timeout bounds the waiting, beside ctx: ErrTimeout.
 	Timeout time.Duration
-	// SoleHolder is the caller's word that it holds no other lease, and that nobody waits for one it holds, so that waiting
+	// SoleHolder is the caller's word that it holds no other lease, and that no thread waits for one it holds, so that waiting
 	// without a bound can't deadlock. It lets a ctx that never ends wait.
 	SoleHolder bool
 	// Operation is a name for the policy to learn from. The pool's number of it is looked up; see [Pool.OperationID].

@@ -3,7 +3,7 @@
 package weir
 
 // Acquires that wait: for a release, until ctx ends, in a queue, and when the end of ctx and the grant come together.
-// Whatever the outcome, nothing may be held by who was told an error.
+// Whatever the outcome, a caller that was told an error holds nothing.
 
 import (
 	"context"
@@ -116,7 +116,7 @@ func TestDeadlineEndsTheWait(t *testing.T) {
 	ok(t, lease.Release())
 }
 
-// Who queues behind one that waits for good is cancelled at once, and forgotten by nobody.
+// An acquire that queues behind one that waits for good is cancelled at once, and leaves nothing behind.
 func TestCancelInTheQueue(t *testing.T) {
 	w, lease, wanted := crowded(t)
 	first, endFirst := context.WithCancel(background)

@@ -209,7 +209,7 @@ func (r *run) waitForOne(ctx context.Context, s *leaseState) (err error) {
 	return nil
 }
 
-// Prefetch starts bringing the uses' bytes to the stream's device, as far as that harms nobody. Failures are silent: a
+// Prefetch starts bringing the uses' bytes to the stream's device, as far as that harms no other user of the device. Failures are silent: a
 // later acquire tells.
 func (p *Pool) Prefetch(stream *Stream, uses ...Use) error {
 	const op = "prefetch"

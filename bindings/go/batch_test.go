@@ -115,7 +115,7 @@ func TestStepsUpToTheFirstFailure(t *testing.T) {
 	ok(t, noCalls.pool.Do(background, noCalls.stream, func(Lease) error { return nil }, ReadWrite(b))) // no lease was left
 }
 
-// UseIndex counts the uses of all steps, whoever finds the fault: the binding before, or the library in a step.
+// UseIndex counts the uses of all steps, whether the binding finds the fault beforehand or the library finds it in a step.
 func TestUseIndexOfSteps(t *testing.T) {
 	w := newWorld(t, setup{})
 	a, b, leased := w.buffer(1), w.buffer(1), w.buffer(1)

@@ -68,7 +68,7 @@ type Error struct {
 	ShortBy    uint64 // Asked - Available, where that is the reason
 	UseIndex   int    // which use of the call is to blame; -1 if none
 	NativeCode int64  // the runtime's or the system's own code
-	// Report tells, in lines for people, who holds what was short, and what to do: see [ErrorReports]. Else it is "".
+	// Report tells, in lines for people, what holds the bytes that were short, and what to do: see [ErrorReports]. Else it is "".
 	Report string
 	cause  error
 }

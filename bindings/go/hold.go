@@ -25,12 +25,12 @@ type HoldMode int
 // Modes of a hold.
 const (
 	HoldShared HoldMode = iota // leases on the device, Write and Discard go to the held memory; elsewhere it can be read
-	HoldRead                   // nobody writes, the holder neither
-	HoldAlone                  // nobody else leases, reads, writes or discards it
+	HoldRead                   // no writes, the holder's neither
+	HoldAlone                  // no leases, reads, writes or discards besides
 )
 
 // Hold makes the whole buffer resident on device and keeps it there until the Hold is closed. It returns when the bytes are
-// there. What is written there, by whomever, is the buffer's latest version. It is HoldAs with HoldShared.
+// there. What is written there, by any code, is the buffer's latest version. It is HoldAs with HoldShared.
 func (b *Buffer) Hold(device Device) (*Hold, error) { return b.HoldAs(device, HoldShared) }
 
 // HoldAs is Hold in a mode. Holds of one mode nest, but for HoldAlone; every other pair, and a second device, is

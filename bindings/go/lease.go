@@ -103,7 +103,7 @@ func newLeaseState(of *slot) *leaseState {
 	return s
 }
 
-// forgotten ends a lease that nobody can release any more. States from the store have none.
+// forgotten ends a lease that no goroutine can release any more. States from the store have none.
 func (s *leaseState) forgotten() {
 	if s.stream == nil {
 		return
@@ -165,7 +165,7 @@ func (s *leaseState) add(op string, use *Use) error {
 	} else {
 		s.uses = append(s.uses, C.weirgo_use{})
 	}
-	// In place, since a copy of a whole use is a part of the call's cost that shows; nobody ever sets `reserved`.
+	// In place, since a copy of a whole use is a part of the call's cost that shows; `reserved` is never set.
 	u := &s.uses[n]
 	u.buffer, u.offset, u.length = C.uintptr_t(b.handle), C.uint64_t(use.Offset), C.uint64_t(use.Length)
 	u.mode, u.flags = use.Mode.parts()
@@ -183,7 +183,7 @@ func (s *leaseState) leaveAll() {
 	s.stream, s.pool, s.stack = nil, nil, nil
 }
 
-// recycle ends the state's use: nobody may refer to it but by an old generation.
+// recycle ends the state's use: it may be referred to only by an old generation.
 func (s *leaseState) recycle() {
 	if s.slot != nil {
 		s.giveSlot()
@@ -377,7 +377,7 @@ func (l Lease) release(stream *Stream) error {
 // A generation with this bit is of a lease whose ReleaseOn may be refused yet.
 const deciding = 1 << 63
 
-// claim is for the one who ends the lease; false: it has ended. It waits for a ReleaseOn that is under way.
+// claim is for the goroutine that ends the lease; false: it has ended. It waits for a ReleaseOn that is under way.
 func (l Lease) claim(next uint64) bool {
 	for !l.state.generation.CompareAndSwap(l.generation, next) {
 		if l.state.generation.Load()&^deciding != l.generation {

@@ -3,7 +3,7 @@
 package weir
 
 // What all objects have in common: a handle that is used by counted calls and children, a Close that succeeds once and
-// only when nobody uses the object, and a finalizer as a safety net. Finalizers, not runtime.AddCleanup, also where Go
+// only when the object is not in use, and a finalizer as a safety net. Finalizers, not runtime.AddCleanup, also where Go
 // has both: they run in the order of references, a buffer's before its pool's, while cleanups of objects that die
 // together run in any order.
 
@@ -21,7 +21,7 @@ const (
 	closedBit = 1 << 62
 	// Between a close that the library has been asked for and its answer.
 	closingBit = 1 << 61
-	// While who closes looks for users that are not counted: it is soon taken back, or becomes the closingBit.
+	// While Close looks for users that are not counted: it is soon taken back, or becomes the closingBit.
 	askingBit = 1 << 60
 )
 
@@ -64,7 +64,7 @@ func (o *object) enter(op string) error {
 	return o.enterLate(op)
 }
 
-// enterLate is enter where somebody closes or has closed; it counts the user of before out.
+// enterLate is enter where the object is being closed or has been; it counts the user of before out.
 func (o *object) enterLate(op string) error {
 	for {
 		if o.state.Add(-1) >= closingBit {
@@ -79,7 +79,7 @@ func (o *object) enterLate(op string) error {
 
 func (o *object) leave() { o.state.Add(-1) }
 
-// finish runs end, which asks the library, if nobody uses the object, and makes it closed if that succeeds.
+// finish runs end, which asks the library, if the object is not in use, and makes it closed if that succeeds.
 func (o *object) finish(op string, end func() error) error {
 	_, err := o.finishFor(op, nil, end, func(error) bool { return true })
 	return err
@@ -154,8 +154,8 @@ func leakStacksWanted(value string) bool {
 
 // OnLeak sets what is called for each object that the garbage collector finds before it was closed, or nothing (nil),
 // and returns what was set before. kind is "Pool", "Lease" and so on. stack is where the object was made if the environment
-// variable WEIR_GO_LEAKS is 1, else "". The object is closed after the call, but for a [Hold] and an [Allocation]: nobody
-// knows whether work on them still runs, so they stay as they are, and what they are of can't be closed any more. Without
+// variable WEIR_GO_LEAKS is 1, else "". The object is closed after the call, but for a [Hold] and an [Allocation]: it is
+// not known whether work on them still runs, so they stay as they are, and what they are of can't be closed any more. Without
 // a hook, leaks are written to stderr if WEIR_GO_LEAKS is 1. The hook runs on the goroutine of finalizers: it must return soon.
 func OnLeak(report func(kind, stack string)) (before func(kind, stack string)) {
 	leakHook.Lock()

@@ -18,7 +18,7 @@ import (
 type TraceKind uint32
 
 const (
-	// TraceTimeline is who leases what for how long and what it waited for, moves of pages, evictions, budgets and refusals over
+	// TraceTimeline is leases by stream, how long they last and what they waited for, moves of pages, evictions, budgets and refusals over
 	// time, in Chrome's trace format, for ui.perfetto.dev.
 	TraceTimeline TraceKind = C.WEIR_TRACE_TIMELINE
 	// TraceRecording is the calls that the program makes, with which `weir replay` replays it.

@@ -210,7 +210,7 @@ type ClientOptions struct {
 	StorageQuota    uint64
 }
 
-// Client is who bytes are charged to.
+// Client is what bytes are charged to.
 type Client struct {
 	object
 	pool *Pool

@@ -121,7 +121,7 @@ func (p *Pool) OnDeviceLoss(call func(DeviceLoss)) error {
 }
 
 func (p *Pool) setLossCallback(op string, call func(DeviceLoss)) error {
-	// No waiting here: who holds it may be waiting for a callback that is in this very call.
+	// No waiting here: the goroutine that holds it may be waiting for a callback that is in this very call.
 	if !p.loss.TryLock() {
 		return refused(op, ErrBusy, "another goroutine is setting it")
 	}

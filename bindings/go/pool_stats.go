@@ -18,7 +18,7 @@ import (
 type PoolStats struct {
 	DeviceBudget           uint64 // bytes all devices may hold, after any reduction by DEVICE_OOM
 	DeviceBytes            uint64 // bytes of device memory held from the system
-	DeviceFreeBytes        uint64 // of those, used by nobody: in free lists, or free in segments
+	DeviceFreeBytes        uint64 // of those, not in use: in free lists, or free in segments
 	DeviceHeldBytes        uint64 // of those, held (weir_hold, weir_malloc)
 	HostBudget             uint64 // bytes HOST may hold
 	HostBytes              uint64 // bytes of pinned memory held from the system
@@ -131,7 +131,7 @@ type DeviceStats struct {
 	State         DeviceState
 	Budget        uint64
 	Bytes         uint64 // held from the system
-	FreeBytes     uint64 // of those, used by nobody
+	FreeBytes     uint64 // of those, not in use
 	HeldBytes     uint64 // of those, held
 	PageSize      uint64
 	LargePageSize uint64
@@ -232,7 +232,7 @@ type Piece struct {
 	Bytes        uint64  // of memory
 	BufferOffset uint64  // of its first byte in the buffer
 	Tag          uint64  // the buffer's
-	Buffer       uintptr // Buffer.Handle of the buffer; 0: nobody's, or several small buffers'
+	Buffer       uintptr // Buffer.Handle of the buffer; 0: no buffer's, or that of several small buffers
 }
 
 // Map tells where everything lies in the pool, in no order. It walks all pages under the pool's lock.

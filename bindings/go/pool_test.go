@@ -431,7 +431,7 @@ func TestRemoteUseOutOfReach(t *testing.T) {
 	if e := expect(t, err, ErrNotSupported); n != 0 || e.UseIndex != 1 {
 		t.Error(n, e.UseIndex)
 	}
-	ok(t, w.pool.Run(background, w.stream, nil, Read(b).Remote())) // nobody looks at the memory
+	ok(t, w.pool.Run(background, w.stream, nil, Read(b).Remote())) // no code looks at the memory
 	ok(t, w.stream.Synchronize())
 }
 

@@ -34,7 +34,7 @@ func recordLeaks(t *testing.T) *leakLog {
 	return log
 }
 
-// drop makes one object of each kind that is closed for whoever forgets it, and forgets them.
+// drop makes one object of each kind that the garbage collector closes once it is forgotten, and forgets them.
 //
 //go:noinline
 func drop(t *testing.T) {

@@ -3,12 +3,12 @@
 package weir
 
 // The quick way to a lease of one use, by far the commonest, for which every instruction counts. A stream has a few
-// slots; who puts a buffer's serial into a free one, by one compare-and-swap, has what three things would cost more for: a
+// slots; a goroutine that puts a buffer's serial into a free one, by one compare-and-swap, has what three things would cost more for: a
 // state for the lease, a user counted into the stream, and one counted into the buffer. So Close of a stream or a
-// buffer looks into slots beside its count. That is right because both sides write before they read: who takes a slot
-// does so before it looks whether the objects are being closed, and who closes says so (askingBit) before it looks into
+// buffer looks into slots beside its count. That is right because both sides write before they read: a goroutine that takes a slot
+// does so before it looks whether the objects are being closed, and one that closes says so (askingBit) before it looks into
 // the slots; at least one of them sees the other and gives way. A taken slot does not refer to its state, or a
-// forgotten lease could never be found; a free one's state refers to nothing, or its stream would be in a cycle. Who frees a
+// forgotten lease could never be found; a free one's state refers to nothing, or its stream would be in a cycle. The code that frees a
 // slot keeps the objects alive until that is done, or their finalizers would find them in use.
 
 /*
@@ -29,7 +29,7 @@ const slotsOfStream = 8
 
 type slot struct {
 	serial atomic.Uint64 // of the buffer; 0: free
-	state  *leaseState   // of a free slot; belongs to who has taken it
+	state  *leaseState   // of a free slot; belongs to the goroutine that has taken it
 	one    C.weirgo_one
 	_      [16]byte // whole cache lines each
 }
@@ -58,7 +58,7 @@ func newSlots() *slots {
 	return s
 }
 
-// forget is for a stream that is closed: nobody takes a slot of it for longer than it takes to see that.
+// forget is for a stream that is closed: no slot of it is taken for longer than it takes to see that.
 func (s *slots) forget() {
 	streamSlots.Lock()
 	defer streamSlots.Unlock()
@@ -99,7 +99,7 @@ func (r *remembered) slots() *slots { return (*slots)(atomic.LoadPointer(&r.at))
 // More than that: the last one remembered is this, for good.
 var manyStreams slots
 
-// leasedOn remembers the stream. Who has taken a slot calls it before it looks whether the buffer is being closed: that is
+// leasedOn remembers the stream. A goroutine that has taken a slot calls it before it looks whether the buffer is being closed: that is
 // what the buffer's Close looks into.
 func (b *Buffer) leasedOn(s *slots) {
 	for i := range b.leased {

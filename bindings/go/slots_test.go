@@ -179,7 +179,7 @@ func TestCloseLooksAtItsOwnStreamsOnly(t *testing.T) {
 			}
 		}
 		done := make(chan error, 1)
-		streamSlots.Lock() // whoever walks over all streams waits
+		streamSlots.Lock() // a walk over all streams waits
 		go func() { done <- b.Close() }()
 		select {
 		case err := <-done:
@@ -264,7 +264,7 @@ func (l Lease) releaseOrZero() error {
 	return l.Release()
 }
 
-// Who acquires beside a Close that is refused is never told that something is closed.
+// An acquire beside a Close that is refused is never told that something is closed.
 func TestARefusedCloseDisturbsNobody(t *testing.T) {
 	w := newWorld(t, setup{})
 	b := w.buffer(1)

@@ -191,7 +191,7 @@ func (w *world) check(b *Buffer, seed byte) {
 	}
 }
 
-// awaitWaiter returns when somebody is seen to wait for room in front of an acquire of two pages, or `over` is true. The
+// awaitWaiter returns when an acquire is seen to wait for room in front of an acquire of two pages, or `over` is true. The
 // pages are of a buffer of its own: a try that is refused may, while it lasts, be in the way of a writer of the same bytes.
 func (w *world) awaitWaiter(over *atomic.Bool) {
 	w.t.Helper()

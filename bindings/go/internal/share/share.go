@@ -78,7 +78,7 @@ func result(r C.weir_result) error {
 	return weir.Result(r)
 }
 
-// keep is deferred by who gives the objects' handles to C: the collector does not know that they are used there. A buffer
+// keep is deferred by code that gives the objects' handles to C: the collector does not know that they are used there. A buffer
 // keeps its pool.
 func keep(objects ...any) { runtime.KeepAlive(objects) }
 
