@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * weir/__init__.*.so: what `import weir` runs first. The project `weir` of PyPI, which is somebody else's, has files of the same
- * folder, and whoever is installed last writes over the other's __init__.py; but Python prefers an extension to a source file of
- * the same name, so this file is found whoever came last. It hands the module to weir._guard, which looks who is here
+ * weir/__init__.*.so: what `import weir` runs first. The project `weir` of PyPI, which is another project, has files of the same
+ * folder, and the one installed last writes over the other's __init__.py; but Python prefers an extension to a source file of
+ * the same name, so this file is found whichever came last. It hands the module to weir._guard, which looks what is here
  * and runs __init__.py. All that can be told in Python is told there.
  */
 #include <Python.h>

@@ -7,8 +7,8 @@
  * Gates: the C API forbids using a handle while another thread destroys it. Python's users may not crash by
  * that, so each object has a gate. A call enters the gates of all objects it names, and leaves them; closing
  * an object shuts its gate, which fails while anybody is inside. Both cost an atomic operation. Between the shutting
- * and its outcome (gone, or opened again because the library says BUSY) the gate is closing: who comes then waits for
- * the outcome, so that nobody is told that an object is closed which goes on. Those that the closing may itself be waiting
+ * and its outcome (gone, or opened again because the library says BUSY) the gate is closing: a call that comes then waits for
+ * the outcome, so that no caller is told that an object is closed which goes on. Calls that the closing may itself be waiting
  * for do not wait long, or at all: see weirpy_settled.
  */
 #ifndef WEIR_PYTHON_HELPERS_H
@@ -28,7 +28,7 @@ typedef struct weirpy_gate {
 /* Enters all of them or none. *which (may be NULL) tells the first that is shut. */
 int32_t weirpy_enter(weirpy_gate *const *gates, uint32_t count, uint32_t *which);
 void weirpy_leave(weirpy_gate *const *gates, uint32_t count);
-/* 1: closing now, by this thread; 0: somebody is inside, or it has gone or is going. */
+/* 1: closing now, by this thread; 0: a call is inside, or it has gone or is going. */
 int32_t weirpy_shut(weirpy_gate *gate);
 /* The outcome of a weirpy_shut that gave 1, on the same thread: gone for good, or open as before. */
 void weirpy_gone(weirpy_gate *gate);

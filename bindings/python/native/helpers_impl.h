@@ -24,7 +24,7 @@ static __thread int32_t weirpy_closing_now = 0;
 static int32_t weirpy_forked = 0;
 
 /* Waits until a gate that is closing has gone or is open again. Not in a callback, which the closing may wait for; not in
- * a child of fork(), where nobody closes. A thread that closes a buffer waits for its pool here, never the other way round:
+ * a child of fork(), where no thread closes. A thread that closes a buffer waits for its pool here, never the other way round:
  * finalizers are put off while a thread closes something. A thread that a callback in turn waits for can't be told from
  * others: hence the bound of two seconds. */
 static void weirpy_settled(const weirpy_gate *gate) {

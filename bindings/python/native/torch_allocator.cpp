@@ -263,7 +263,7 @@ WEIR_API void weir_torch_record_stream(void *memory, void *stream) try {
   std::fprintf(stderr, "weir: recording a stream: out of host memory\n");
 }
 
-/// Frees after the work enqueued so far on `stream` and on those that were recorded. There is nobody to tell of an error: it goes
+/// Frees after the work enqueued so far on `stream` and on those that were recorded. No caller can be told of an error: it goes
 /// to stderr.
 WEIR_API void weir_torch_free(void *memory, std::size_t size, int device, void *stream) try {
   if (memory == nullptr) return;

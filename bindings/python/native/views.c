@@ -4,7 +4,7 @@
  *
  * A Pin stands for a lease's right to its memory. A ViewBase is a typed range of that memory. Whatever has been
  * made of a view (a memoryview, a NumPy array, a tensor from a capsule) counts on the pin and keeps the view, and
- * through it the lease, alive. A pin that is in use can't be closed, and a closed one gives nothing out: so nobody
+ * through it the lease, alive. A pin that is in use can't be closed, and a closed one gives nothing out: so no code
  * reaches memory that the pool has taken back. All of this runs under the GIL but for the capsules' deleters, which
  * take it.
  */
@@ -293,7 +293,7 @@ static void versioned_deleter(DLManagedTensorVersioned *tensor) {
   managed_free((Managed *)tensor->manager_ctx);
 }
 
-/* A capsule that nobody took is freed with its object; one that was taken has been renamed. */
+/* A capsule that was not taken is freed with its object; one that was taken has been renamed. */
 static void capsule_destructor(PyObject *capsule) {
   static const char *const names[] = {"dltensor", "dltensor_versioned"};
   for (int i = 0; i < 2; i++) {

@@ -222,7 +222,7 @@ def test_devices_by_backend(pool: weir.Pool, writing: weir.Lease, backend: str, 
     assert interface == {
         "shape": (2, 1024), "typestr": "<f2", "data": (typed.address, False), "version": 3, "strides": None
     }  # fmt: skip
-    with pytest.raises(BufferError):  # whoever uses it keeps the view
+    with pytest.raises(BufferError):  # its user keeps the view
         writing.release()
     del typed
     writing.release()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names of operations by who asks for them: the function that acquires, and the place in it.
+"""Names of operations by their callers: the function that acquires, and the place in it.
 
 A place is a call in a code object. It is named once in a pool, by module, qualified name and the line counted from the function's
 first, such as "app.train.Step.forward+3": so what is changed above a function changes none of its names. What is found again costs

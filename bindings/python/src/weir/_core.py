@@ -2,7 +2,7 @@
 """What every wrapper is built on: gates, closing in any order, finalizers, and the end of the interpreter.
 
 Invariants:
-- An object's handle is used only by who has entered its gate, and destroyed only by who has shut it (native/helpers.h).
+- An object's handle is used only by a call that has entered its gate, and destroyed only by the one that has shut it (native/helpers.h).
 - A child keeps its parents alive. Cyclic garbage is finalized in any order all the same: what can't go yet because the
   library says BUSY is kept in `_abandoned` and tried again whenever something else has gone.
 - What goes wrong for such an object is not the error of the call that happens to try it: it goes to sys.unraisablehook.
@@ -224,7 +224,7 @@ def _drop_quietly(which: Any) -> None:
 
 
 def unraisable(where: str) -> None:
-    """Tells of the exception that is being handled, which nobody can be given."""
+    """Tells of the exception that is being handled, which no caller can be given."""
     kind, value, trace = sys.exc_info()
     told = types.SimpleNamespace(
         exc_type=kind, exc_value=value, exc_traceback=trace, err_msg=f"Exception ignored in {where}", object=None

@@ -12,7 +12,7 @@ import os
 import types
 
 DISTRIBUTION = "weir-memory"
-#: Stands in our __init__.py, and in nobody else's.
+#: Stands in our __init__.py, and in no other package's.
 MARK = b"#: The distribution that this package is of: weir-memory."
 
 

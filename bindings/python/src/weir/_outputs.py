@@ -2,7 +2,7 @@
 """What the C API writes into the caller's array or text: it is cut where there is no room (WEIR_INCOMPLETE), and the call says
 how much there is.
 
-Nobody holds the pool still between two calls, so an answer may have grown when there is room for what there was: what is
+The pool goes on between two calls, so an answer may have grown when there is room for what there was: what is
 returned is always one call's whole answer."""
 
 from __future__ import annotations

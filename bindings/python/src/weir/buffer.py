@@ -70,7 +70,7 @@ class BufferOptions:
     size: bytes, or a text such as "2G".
     priority: its eviction class, a `weir.Priority` or any number between: lower ones leave a device first.
     alignment: of its address, a power of two up to the page size; 0 is 256.
-    client: whom its bytes are charged to; None is nobody but the pool.
+    client: what its bytes are charged to; None is the pool alone.
     home: the device where it is expected to be used: a number, `weir.DEFAULT` (the pool's first) or `weir.ANY` (Weir chooses).
     element: what its bytes are, a `weir.Element`; it helps compression and never changes them.
     tag: a number of the program's own, which snapshots and maps repeat.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clients: whom the bytes of a pool are charged to, with quotas."""
+"""Clients: what the bytes of a pool are charged to, with quotas."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _pool_class() -> type[Pool]:
 
 
 class Client(Closable):
-    """Whom bytes are charged to: a tenant, a model, a part of the program. Made by `Pool.client`.
+    """What bytes are charged to: a tenant, a model, a part of the program. Made by `Pool.client`.
 
     name: for logs and snapshots.
     priority: of its buffers where the pool has to choose; a `weir.Priority` or any number between.

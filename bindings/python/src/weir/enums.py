@@ -176,8 +176,8 @@ class HoldMode(enum.Enum):
     """What a hold lets others do with the buffer meanwhile. The values are a mode and flags."""
 
     SHARED = (lib.WEIR_READ_WRITE, 0)  #: leases on the device, and `write`, go to the held memory; elsewhere it can be read
-    READ = (lib.WEIR_READ, 0)  #: nobody writes, the holder neither
-    ALONE = (lib.WEIR_READ_WRITE, lib.WEIR_HOLD_ALONE)  #: nobody else leases, reads, writes or discards it
+    READ = (lib.WEIR_READ, 0)  #: no writes, the holder's neither
+    ALONE = (lib.WEIR_READ_WRITE, lib.WEIR_HOLD_ALONE)  #: no leases, reads, writes or discards besides
 
 
 class DeviceState(enum.IntEnum):

@@ -221,7 +221,7 @@ class Lease(NoItems):
     def __init__(self, prepared: Prepared, native: Any) -> None:
         self._prepared = prepared
         self._native = native
-        self._pin = Pin()  # whoever closes it releases the lease
+        self._pin = Pin()  # closing it releases the lease
         self._calls: list[concurrent.futures.Future[Any]] | None = None
 
     # ---- the end ----
@@ -462,7 +462,7 @@ class PendingLease(NoBlock, concurrent.futures.Future["Lease"]):
             return await asyncio.wrap_future(self)
         except asyncio.CancelledError:
             if not self.cancel() and self.done() and self.exception() is None:
-                self.result().release()  # it was granted, and nobody is there to take it
+                self.result().release()  # it was granted, and no caller is there to take it
             raise
 
 

@@ -53,7 +53,7 @@ class Pool(Closable):
 
     Budgets, tier by tier:
       devices: what it may hold of each device's memory, as {device: size}, or one size for device 0. A share such as "80%" is of
-        the memory that the device has at that moment, whoever uses it.
+        the memory that the device has at that moment, used or not.
       host_budget: pinned host memory. None or 0 follows what the machine and the cgroup have to spare; `weir.NONE` is nothing but
         for staging. A share is of the machine's memory.
       compressed_budget: pageable host memory for compressed pages; 0 is no such tier. A share is of the machine's memory.
@@ -80,7 +80,7 @@ class Pool(Closable):
         background (0: 10),
       watermark_high_permille: until so many are (0: 30).
       evict_wait: how long one eviction may wait for work of leases that have been released (None: 10 s).
-      idle_grace: device memory that nobody needed for so long goes back to the system (None: 10 s).
+      idle_grace: device memory that was not needed for this long goes back to the system (None: 10 s).
       rebalance_rate: bytes a second that move from HOST and below to neighbours with memory to spare (0: "1G"; `weir.NONE`:
         only by `rebalance`).
       background: False has no work done ahead of demand by threads of the pool.
@@ -90,7 +90,7 @@ class Pool(Closable):
       codec: what compressed pages are coded with: "auto" (None) or one method, such as "lz4".
       compress_threads: threads that compress (0: a quarter of the CPUs).
       compress_share_percent: how much of a CPU each of them may use in the background (0: 100).
-      recompress_idle: what nobody used for so long is compressed again, harder (None: 10 s).
+      recompress_idle: pages that lie unused there for this long are compressed again, harder (None: 10 s).
       checksum_host: True checks pages of HOST too when they come back; those below always are.
       encrypt_storage: True encrypts what is spilled, with a key that only this process has.
       buffered_storage: True spills through the page cache, not past it.
@@ -338,7 +338,7 @@ class Pool(Closable):
             return [int(home) for home in homes][: len(options)]
 
     def client(self, name: str = "", **options: Any) -> Client:
-        """Somebody whom bytes are charged to; the options are those of `Client`: priority, device_quota, host_quota,
+        """A client, which bytes are charged to; the options are those of `Client`: priority, device_quota, host_quota,
         compressed_quota and storage_quota."""
         known_options("Pool.client", Client.__init__, options, 3)
         return Client(self, name, **options)

@@ -145,7 +145,7 @@ class PoolStats(_Shown):
 
     device_budget: int  #: bytes all devices may hold, after any reduction by DEVICE_OOM
     device_bytes: int  #: bytes of device memory held from the system
-    device_free_bytes: int  #: of those, used by nobody: in free lists, or free in segments
+    device_free_bytes: int  #: of those, not in use: in free lists, or free in segments
     device_held_bytes: int  #: of those, held (weir_hold, weir_malloc)
     host_budget: int  #: bytes HOST may hold
     host_bytes: int  #: bytes of pinned memory held from the system
@@ -242,7 +242,7 @@ class PoolDeviceStats(_Shown):
     device: int
     budget: int  #: bytes it may hold, after any reduction by DEVICE_OOM
     bytes: int  #: bytes held from the system
-    free_bytes: int  #: of those, used by nobody
+    free_bytes: int  #: of those, not in use
     held_bytes: int  #: of those, held (weir_hold, weir_malloc)
     page_size: int
     large_page_size: int
@@ -334,7 +334,7 @@ class LostRange:
 
 @dataclasses.dataclass(frozen=True)
 class Piece:
-    """A run of memory and what lies in it. `buffer` is None if it is nobody's, or several small buffers'."""
+    """A run of memory and what lies in it. `buffer` is None if it is no buffer's, or that of several small buffers."""
 
     tier: enums.Tier
     device: int

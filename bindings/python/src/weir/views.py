@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Typed ranges of leased memory: for NumPy, memoryview, DLPack and __cuda_array_interface__.
 
-What is made of a view keeps its lease alive, and the lease can't be released while it lives (native/views.c counts). Who
-uses __cuda_array_interface__ keeps the view itself, so a view that gave it out counts for as long as it lives."""
+What is made of a view keeps its lease alive, and the lease can't be released while it lives (native/views.c counts). A user
+of __cuda_array_interface__ keeps the view itself, so a view that gave it out counts for as long as it lives."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ class View(NoItems, ViewBase):
     def _dlpack(self, versioned: bool, stream: Any) -> object:
         kind, number = self.__dlpack_device__()
         lease: Lease = self.lease
-        # On the lease's own stream, and for those who synchronise themselves (-1), order is there already.
+        # On the lease's own stream, and for consumers that synchronise themselves (-1), order is there already.
         if kind == DLPACK_DEVICES["host"] or (stream != -1 and not lease._is_stream(stream)):
             lease._ready()
         return self._capsule(versioned, kind, number, _TYPES[self._dtype].code)
