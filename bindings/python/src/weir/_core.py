@@ -2,7 +2,8 @@
 """What every wrapper is built on: gates, closing in any order, finalizers, and the end of the interpreter.
 
 Invariants:
-- An object's handle is used only by a call that has entered its gate, and destroyed only by the one that has shut it (native/helpers.h).
+- An object's handle is used only by a call that has entered its gate, and destroyed only by the one that has shut it
+  (native/helpers.h).
 - A child keeps its parents alive. Cyclic garbage is finalized in any order all the same: what can't go yet because the
   library says BUSY is kept in `_abandoned` and tried again whenever something else has gone.
 - What goes wrong for such an object is not the error of the call that happens to try it: it goes to sys.unraisablehook.

@@ -90,7 +90,7 @@ class Pool(Closable):
       codec: what compressed pages are coded with: "auto" (None) or one method, such as "lz4".
       compress_threads: threads that compress (0: a quarter of the CPUs).
       compress_share_percent: how much of a CPU each of them may use in the background (0: 100).
-      recompress_idle: pages that lie unused there for this long are compressed again, harder (None: 10 s).
+      recompress_idle: compressed pages that were not used for this long are compressed again, harder (None: 10 s).
       checksum_host: True checks pages of HOST too when they come back; those below always are.
       encrypt_storage: True encrypts what is spilled, with a key that only this process has.
       buffered_storage: True spills through the page cache, not past it.
