@@ -43,7 +43,7 @@ mod bundled {
     const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
     /// The archive, with what weir-static.pc says that it needs: a program with it in needs no libweir to run. It has the
-    /// host backend; the folder of the others is told to the build scripts of who depends on this crate, as DEP_WEIR_BACKENDS.
+    /// host backend; the folder of the others is told to the build scripts of crates that depend on this one, as DEP_WEIR_BACKENDS.
     pub fn build() {
         let source = source();
         for folder in ["api", "backends", "core", "cmake", "CMakeLists.txt"] {

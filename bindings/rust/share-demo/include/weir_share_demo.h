@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * weir_share_demo.h - a library written in Rust that works on a pool somebody else made.
+ * weir_share_demo.h - a library written in Rust that works on a pool that other code made.
  *
  * Handles stay the caller's and must be live for the time of the call; streams may be of any device that the pool has.
  * Results are Weir's. Link with -lweir_share_demo (cargo build -p weir-share-demo makes libweir_share_demo.so) and -lweir:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A C library written in Rust that works on a pool somebody else made, perhaps in a third language: `weir_share_demo.h`
+//! A C library written in Rust that works on a pool that other code made, perhaps in a third language: `weir_share_demo.h`
 //! declares its functions. It shows, and a test across languages proves, that handles of C are all that languages need to
 //! share a pool.
 //!

@@ -58,7 +58,7 @@ fn main() -> weir::Result<()> {
     through_c(&pool, &stream, &buffer);
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     for round in 0..rounds {
-        // Who goes first changes too.
+        // Which of the two goes first changes too.
         if round % 2 == 0 {
             ours.push(through_the_crate(&pool, &stream, &buffer));
             theirs.push(through_c(&pool, &stream, &buffer));

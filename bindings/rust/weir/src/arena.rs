@@ -254,7 +254,7 @@ impl Arena {
 
 impl Drop for Arena {
     fn drop(&mut self) {
-        // SAFETY: the arena is live, and nobody else has it.
+        // SAFETY: the arena is live, and no other code has it.
         unsafe { sys::weir_arena_destroy(self.raw) };
     }
 }

@@ -81,7 +81,7 @@ impl BufferOptions {
         self
     }
 
-    /// Who its bytes are charged to.
+    /// The client that its bytes are charged to.
     pub fn client(mut self, client: &Client) -> BufferOptions {
         self.client = Some(client.clone());
         self
@@ -219,7 +219,7 @@ unsafe impl Sync for BufferInner {}
 impl Drop for BufferInner {
     fn drop(&mut self) {
         if self.owned {
-            // SAFETY: the handle is live, and nobody else has it. One with a leaked lease stays, and ends with its pool.
+            // SAFETY: the handle is live, and no other code has it. One with a leaked lease stays, and ends with its pool.
             unsafe { sys::weir_buffer_destroy(self.pool.raw(), self.raw) };
         }
     }
@@ -424,7 +424,7 @@ impl Buffer {
         if !std::mem::replace(&mut inner.owned, false) {
             return Ok(());
         }
-        // SAFETY: both handles are live, and nobody else has the buffer's.
+        // SAFETY: both handles are live, and no other code has the buffer's.
         check(unsafe { sys::weir_buffer_destroy(inner.pool.raw(), inner.raw) })
     }
 
@@ -434,7 +434,7 @@ impl Buffer {
         self.inner.raw
     }
 
-    /// Gives the buffer away: who gets the handle destroys it, or leaves that to the pool's end. [`Error::Busy`] while an
+    /// Gives the buffer away: the code that gets the handle destroys it, or leaves that to the pool's end. [`Error::Busy`] while an
     /// asynchronous lease has it too; the buffer is dropped with that one then.
     pub fn into_raw(self) -> Result<sys::weir_buffer> {
         let mut inner = Arc::try_unwrap(self.inner)
@@ -443,7 +443,7 @@ impl Buffer {
         Ok(inner.raw)
     }
 
-    /// A buffer that somebody else owns: dropping this one leaves it alone.
+    /// A buffer that other code owns: dropping this one leaves it alone.
     ///
     /// # Safety
     /// `raw` is a live buffer of the pool, and lives longer than the one returned and all leases of it.
@@ -460,7 +460,7 @@ impl Buffer {
     /// Takes over a buffer that [`Buffer::into_raw`] or C gave away.
     ///
     /// # Safety
-    /// As [`Buffer::from_raw`], and nobody else destroys it.
+    /// As [`Buffer::from_raw`], and no other code destroys it.
     pub unsafe fn from_raw_owned(pool: &Pool, raw: sys::weir_buffer) -> Result<Buffer> {
         // SAFETY: by this function's contract.
         let mut buffer = unsafe { Buffer::from_raw(pool, raw) }?;

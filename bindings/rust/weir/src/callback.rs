@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 //! What stands between C and the closures it calls back. No panic gets past [`Panics::guard`]; it is counted, and its
-//! message kept until somebody asks.
+//! message kept until it is asked for.
 //!
 //! A pool's own threads call closures too, and a closure may drop the last thing that keeps a pool alive. A thread of the
 //! pool can't wait for itself to end, so [`on_pool_thread`] lets the pool's end be left to another thread.

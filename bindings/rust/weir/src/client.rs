@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Clients: who bytes are charged to within a pool. A client lives as long as its buffers.
+//! Clients, to which bytes are charged within a pool. A client lives as long as its buffers.
 
 use crate::context::c_text;
 use crate::error::check;
@@ -88,7 +88,7 @@ impl ClientOptions {
     }
 }
 
-/// Who bytes are charged to. It is a handle: a clone is the same client.
+/// What bytes are charged to. It is a handle: a clone is the same client.
 #[derive(Clone)]
 pub struct Client {
     pub(crate) inner: Arc<ClientInner>,
@@ -108,7 +108,7 @@ unsafe impl Sync for ClientInner {}
 impl Drop for ClientInner {
     fn drop(&mut self) {
         if self.owned {
-            // SAFETY: the handle is live, and nobody else has it. One with a leaked buffer stays, and ends with its pool.
+            // SAFETY: the handle is live, and no other code has it. One with a leaked buffer stays, and ends with its pool.
             unsafe { sys::weir_client_destroy(self.raw) };
         }
     }
@@ -151,7 +151,7 @@ impl Client {
             Error::busy("the client is used by a buffer or another clone of it in this program")
         })?;
         inner.owned = false;
-        // SAFETY: the handle is live, and nobody else has it.
+        // SAFETY: the handle is live, and no other code has it.
         check(unsafe { sys::weir_client_destroy(inner.raw) })
     }
 

@@ -47,7 +47,7 @@ impl CompressOptions {
         self
     }
 
-    /// No checksums: for callers who have one of their own.
+    /// No checksums: for callers that have one of their own.
     pub fn no_checksum(mut self) -> CompressOptions {
         self.flags |= u64::from(sys::WEIR_COMPRESS_NO_CHECKSUM);
         self

@@ -42,7 +42,7 @@ unsafe impl Sync for ContextInner {}
 
 impl Drop for ContextInner {
     fn drop(&mut self) {
-        // SAFETY: the handle is live, and nobody else has it any more.
+        // SAFETY: the handle is live, and no other code has it any more.
         if self.owned && unsafe { sys::weir_context_destroy(self.raw) } != sys::WEIR_SUCCESS {
             // A leaked lease keeps it alive, and it may log on.
             std::mem::forget(self.log.take());
@@ -433,7 +433,7 @@ impl Context {
         if !std::mem::replace(&mut inner.owned, false) {
             return Ok(());
         }
-        // SAFETY: the handle is live, and nobody else has it any more.
+        // SAFETY: the handle is live, and no other code has it any more.
         let ended = check(unsafe { sys::weir_context_destroy(inner.raw) });
         if ended.is_err() {
             std::mem::forget(inner.log.take());
@@ -446,7 +446,7 @@ impl Context {
         self.inner.raw
     }
 
-    /// A context that somebody else owns: dropping this one leaves it alone.
+    /// A context that other code owns: dropping this one leaves it alone.
     ///
     /// # Safety
     /// `raw` is a live context, and lives longer than all that is made of the one returned.

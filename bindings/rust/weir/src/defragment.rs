@@ -166,7 +166,7 @@ struct Break<'a> {
 
 /// Asked between two steps, on the calling thread.
 unsafe extern "C" fn should_stop(user: *mut c_void) -> i32 {
-    // SAFETY: `user` is the `Break` of the call under way, which nobody else uses meanwhile.
+    // SAFETY: `user` is the `Break` of the call under way, which no other code uses meanwhile.
     let asked = unsafe { &mut *user.cast::<Break<'_>>() };
     let Break { should_stop, panic } = asked;
     i32::from(panic.run(true, should_stop))

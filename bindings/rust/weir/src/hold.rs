@@ -14,11 +14,11 @@ use weir_sys as sys;
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum HoldMode {
-    /// Nobody writes, the holder neither. Copies elsewhere stay good.
+    /// No writes, the holder's neither. Copies elsewhere stay good.
     Read,
     /// Leases on the device, [`Buffer::write`] and [`Buffer::discard`] go to the held memory; elsewhere it can be read.
     Shared,
-    /// Nobody else leases, reads, writes or discards it.
+    /// No leases, reads, writes or discards besides.
     Alone,
 }
 

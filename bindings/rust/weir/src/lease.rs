@@ -37,7 +37,7 @@ impl AcquireOptions {
         self
     }
 
-    /// Wait without a deadline. It is your word that you hold no other lease, and that nobody who does waits for you: else two
+    /// Wait without a deadline. It is your word that you hold no other lease, and that no thread that holds one waits for you: else two
     /// may wait for each other for good.
     pub fn as_sole_holder(mut self) -> AcquireOptions {
         self.timeout_ns = sys::WEIR_INFINITE;
@@ -175,7 +175,7 @@ impl Pool {
 
 impl OwnedLease {
     /// # Safety
-    /// `raw` is a lease of these uses on their stream, and nobody else's.
+    /// `raw` is a lease of these uses on their stream, and of no other owner.
     pub(crate) unsafe fn granted(raw: sys::weir_lease, uses: OwnedUses) -> OwnedLease {
         let stream = NonNull::from(&*uses.stream);
         Lease { raw, stream, uses, borrowed: PhantomData }
@@ -258,7 +258,7 @@ impl<'a, U: UseSet<'a>> Lease<'a, U> {
     pub fn slice_mut<T: Plain>(&mut self, index: usize) -> Result<&mut [T]> {
         let span = self.span(index)?;
         self.reach()?;
-        // SAFETY: the lease is for writing, so nobody else has the bytes; its other uses can't be looked at meanwhile.
+        // SAFETY: the lease is for writing, so no other lease has the bytes; its other uses can't be looked at meanwhile.
         unsafe { span.slice_mut() }
     }
 
@@ -318,8 +318,8 @@ impl<'a, U: UseSet<'a>> Lease<'a, U> {
         self.need_access()?;
         let spans = disjoint(self.uses.uses())?;
         self.stream().host_call(move || {
-            // SAFETY: this runs on the lease's stream before the fence of its release: the bytes are there, and whoever else
-            // wants them waits. Those that are written overlap no other.
+            // SAFETY: this runs on the lease's stream before the fence of its release: the bytes are there, and other leases
+            // that want them wait. Those that are written overlap no other.
             let mut views: Vec<View<'_>> = spans.into_iter().map(|span| unsafe { View::new(span) }).collect();
             work(&mut views);
         })

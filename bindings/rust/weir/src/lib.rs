@@ -37,13 +37,13 @@
 //! - **Drop** frees and never panics. `close` and `release` do the same and tell what went wrong. What is leaked
 //!   (`std::mem::forget`) stays, with all that it is of.
 //! - **Threads.** Everything is [`Send`] and [`Sync`], but for [`Arena`] and [`ContextOptions`], which are [`Send`] only.
-//! - **Errors** are an [`Error`] with the numbers, read where the call failed. [`last_error_report`] tells who holds the memory that was
+//! - **Errors** are an [`Error`] with the numbers, read where the call failed. [`last_error_report`] tells what holds the memory that was
 //!   short, and what to do.
 //! - **Callbacks** are closures. A panic in one never unwinds into C: it is reported as [`Error::Panicked`] where a call of yours
 //!   can report it, and counted where none can.
 //! - **Views** ([`Lease::slice`], [`Lease::views`]) are slices of [`Plain`] types, checked for alignment, length and mode. They
 //!   are for streams of [`Device::HOST`], and of devices whose memory the CPU can look into.
-//! - **Other languages.** `as_raw` gives the handle of C; `from_raw` works on a handle that somebody else owns.
+//! - **Other languages.** `as_raw` gives the handle of C; `from_raw` works on a handle that other code owns.
 //!
 //! The headers of C have the details: units, stream semantics, and which call answers which error.
 

@@ -12,7 +12,7 @@ use weir_sys::Init as _;
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum TraceKind {
-    /// Who leases what for how long and what it waited for, moves of pages, evictions, budgets and refusals over time: Chrome's
+    /// Leases by stream, how long they last and what they waited for, moves of pages, evictions, budgets and refusals over time: Chrome's
     /// trace format, for ui.perfetto.dev.
     #[default]
     Timeline,

@@ -41,7 +41,7 @@ pub struct LostRange {
     pub length: u64,
 }
 
-// SAFETY: the handle is opaque, and nobody looks behind it; functions on it may be called from any thread.
+// SAFETY: the handle is opaque, and no code looks behind it; functions on it may be called from any thread.
 unsafe impl Send for LostRange {}
 // SAFETY: as above.
 unsafe impl Sync for LostRange {}
@@ -66,7 +66,7 @@ pub struct Piece {
     pub buffer_offset: u64,
     /// The buffer's tag.
     pub tag: u64,
-    /// The buffer's handle; NULL: nobody's.
+    /// The buffer's handle; NULL: no buffer's, or that of several small buffers.
     pub buffer: sys::weir_buffer,
 }
 
@@ -110,7 +110,7 @@ impl Body {
     /// Ends the pool if it is ours. What it may still call back stays if it does not end: a lease was leaked then.
     fn end(self) -> Result<()> {
         let has_callback = self.loss.lock().unwrap_or_else(PoisonError::into_inner).is_some();
-        // SAFETY: the handle is live, and nobody of this crate has it any more.
+        // SAFETY: the handle is live, and no code of this crate has it any more.
         let result = unsafe {
             match (self.owned, has_callback) {
                 (true, _) => sys::weir_pool_destroy(self.raw),
@@ -149,7 +149,7 @@ impl PoolInner {
 
 impl Drop for PoolInner {
     fn drop(&mut self) {
-        // SAFETY: nobody uses it after its drop.
+        // SAFETY: it is not used after its drop.
         let body = unsafe { self.take() };
         if !on_pool_thread() {
             let _ = body.end();
@@ -362,7 +362,7 @@ impl Pool {
         self.inner.raw()
     }
 
-    /// A pool that somebody else owns, perhaps in another language: dropping this one leaves it alone.
+    /// A pool that other code owns, perhaps in another language: dropping this one leaves it alone.
     ///
     /// # Safety
     /// `raw` is a live pool, and lives longer than all that is made of the one returned.

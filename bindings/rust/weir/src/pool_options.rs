@@ -134,7 +134,7 @@ impl PoolOptions {
         self
     }
 
-    /// Device memory that nobody needed for so long goes back to the system; [`Duration::ZERO`] = 10 s, as without it.
+    /// Device memory that was not needed for this long goes back to the system; [`Duration::ZERO`] = 10 s, as without it.
     pub fn idle_grace(mut self, time: Duration) -> PoolOptions {
         self.desc.idle_grace_ns = nanoseconds(time);
         self
@@ -152,7 +152,7 @@ impl PoolOptions {
         self
     }
 
-    /// What nobody used for so long in COMPRESSED is compressed again, harder; [`Duration::ZERO`] = 10 s, as without it.
+    /// Pages that lie unused in COMPRESSED for this long are compressed again, harder; [`Duration::ZERO`] = 10 s, as without it.
     pub fn recompress_idle(mut self, time: Duration) -> PoolOptions {
         self.desc.recompress_idle_ns = nanoseconds(time);
         self

@@ -19,7 +19,7 @@ use weir_sys as sys;
 
 type Deliver = Box<dyn FnOnce(Result<OwnedLease>) + Send>;
 
-/// What C has until its callback runs: the uses it writes addresses into, and who is told.
+/// What C has until its callback runs: the uses it writes addresses into, and the function that is told.
 struct Pending {
     uses: OwnedUses,
     deliver: Deliver,
@@ -38,7 +38,7 @@ unsafe extern "C" fn ended(user: *mut c_void, result: sys::weir_result, lease: s
             } else {
                 // The reason is this thread's last error, as in every callback of an acquire.
                 let error = Error::last(result);
-                // Before anybody is told: who closes what they name is not to find it in use.
+                // Before the outcome is told: a caller that then closes what they name must not find it in use.
                 drop(uses);
                 Err(error)
             };
@@ -164,7 +164,7 @@ impl Pool {
             sys::weir_acquire_async(pool, stream, first, count, &raw, Some(ended), pending.cast(), request)
         };
         check(result).map_err(|error| {
-            // SAFETY: it was not submitted, so nobody else has it.
+            // SAFETY: it was not submitted, so no other code has it.
             drop(unsafe { Box::from_raw(pending) });
             error
         })
@@ -239,7 +239,7 @@ impl Future for Request {
 
 impl Drop for Request {
     fn drop(&mut self) {
-        // SAFETY: the handle is live, and nobody uses it after this. An acquire that goes on has all that it needs.
+        // SAFETY: the handle is live, and it is not used after this. An acquire that goes on has all that it needs.
         unsafe {
             if !self.is_ended() {
                 sys::weir_request_cancel(self.raw);

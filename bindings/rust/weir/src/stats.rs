@@ -29,7 +29,7 @@ counters! {
     device_budget,
     /// Bytes of device memory held from the system.
     device_bytes,
-    /// Of those, used by nobody: in free lists, or free in segments.
+    /// Of those, not in use: in free lists, or free in segments.
     device_free_bytes,
     /// Of those, held (weir_hold, weir_malloc).
     device_held_bytes,
@@ -207,7 +207,7 @@ pub struct PoolDeviceStats {
     pub budget: u64,
     /// Held from the system.
     pub bytes: u64,
-    /// Of those, used by nobody.
+    /// Of those, not in use.
     pub free_bytes: u64,
     /// Of those, held by holds and `malloc`.
     pub held_bytes: u64,

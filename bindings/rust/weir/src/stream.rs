@@ -61,7 +61,7 @@ impl StreamInner {
         // SAFETY: the handle is live; `call` is the function's as soon as it is enqueued.
         let result = unsafe { sys::weir_stream_host_call(self.raw, Some(run::<F>), call.cast()) };
         check(result).map_err(|error| {
-            // SAFETY: it was not enqueued, so nobody else has it.
+            // SAFETY: it was not enqueued, so no other code has it.
             drop(unsafe { Box::from_raw(call) });
             error
         })
@@ -71,7 +71,7 @@ impl StreamInner {
 impl Drop for StreamInner {
     fn drop(&mut self) {
         if self.owned {
-            // SAFETY: the handle is live, and nobody else has it. One with a leaked lease stays, and its context too.
+            // SAFETY: the handle is live, and no other code has it. One with a leaked lease stays, and its context too.
             unsafe { sys::weir_stream_close(self.raw) };
         }
     }
@@ -170,7 +170,7 @@ impl Stream {
         if !std::mem::replace(&mut inner.owned, false) {
             return Ok(());
         }
-        // SAFETY: the handle is live, and nobody else has it.
+        // SAFETY: the handle is live, and no other code has it.
         check(unsafe { sys::weir_stream_close(inner.raw) })
     }
 
@@ -180,7 +180,7 @@ impl Stream {
         self.inner.raw
     }
 
-    /// A stream that somebody else owns: dropping this one leaves it alone.
+    /// A stream that other code owns: dropping this one leaves it alone.
     ///
     /// # Safety
     /// `raw` is an open stream of the context on that device, and stays open longer than the one returned and all leases on

@@ -46,7 +46,7 @@ impl Span {
     /// The bytes as values.
     ///
     /// # Safety
-    /// They can be read and nobody writes them as long as `'v`.
+    /// They can be read and no code writes them as long as `'v`.
     pub(crate) unsafe fn slice<'v, T: Plain>(self) -> Result<&'v [T]> {
         let (pointer, count) = self.elements()?;
         // SAFETY: aligned, of that length, plain; the rest is this function's contract.
@@ -56,7 +56,7 @@ impl Span {
     /// The bytes as values that may be changed.
     ///
     /// # Safety
-    /// Nobody else reads or writes them as long as `'v`.
+    /// No other code reads or writes them as long as `'v`.
     pub(crate) unsafe fn slice_mut<'v, T: Plain>(self) -> Result<&'v mut [T]> {
         if !self.mode.writes() {
             return Err(Error::invalid("the use is for reading only"));
@@ -102,7 +102,7 @@ unsafe impl Sync for View<'_> {}
 
 impl<'v> View<'v> {
     /// # Safety
-    /// As long as `'v` the bytes can be read and written as the use's mode says, and nobody else does.
+    /// As long as `'v` the bytes can be read and written as the use's mode says, and no other code does.
     pub(crate) unsafe fn new(span: Span) -> View<'v> {
         View { span, bytes: PhantomData }
     }

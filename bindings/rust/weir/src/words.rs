@@ -118,7 +118,7 @@ words! {
         Warning = WEIR_LOG_WARNING,
         /// What happened.
         Info = WEIR_LOG_INFO,
-        /// For those who work on Weir.
+        /// For developers of Weir.
         Debug = WEIR_LOG_DEBUG,
     }
 }

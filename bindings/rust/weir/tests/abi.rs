@@ -56,7 +56,7 @@ fn natives_reach_the_backend_that_they_are_for() {
     assert!(matches!(told, Err(Error::NotSupported(_))), "{told:?}");
 }
 
-/// A callback that leaves it to who waits.
+/// A callback that leaves the outcome to the thread that waits.
 unsafe extern "C" fn nothing(_: *mut std::ffi::c_void, _: sys::weir_result, _: sys::weir_lease) {}
 
 #[test]
