@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Writing the page: slots of threads, calls, and the failures that somebody holds.
+// Writing the page: slots of threads, calls, and the failures that are still held.
 #include "conformance/calls.hpp"
 
 #include "conformance/fixtures.hpp"
@@ -77,7 +77,7 @@ Claim &claim() noexcept {
   return mine;
 }
 
-/// The failures that somebody holds. They live as long as the process: outcomes may go after any destructor.
+/// The failures that an Outcome still holds. They live as long as the process: outcomes may go after any destructor.
 struct Failures {
   struct Failure {
     std::string text;
@@ -187,7 +187,7 @@ std::shared_ptr<void> hold_failure(const std::string &text) {
   if (all.held.empty()) episode = ++all.times;
   const auto at = all.held.insert(all.held.end(), {text, thread_number()});
   all.show();
-  // The place in the list is what is pointed to; nobody but the deleter looks at it.
+  // The place in the list is what is pointed to; only the deleter looks at it.
   return {&*at, [at](void *) {
             Failures &those = failures();
             const std::lock_guard again(those.mutex);

@@ -69,9 +69,9 @@ struct CallPage {
   uint64_t magic;
   uint32_t process;  ///< the test's
   std::atomic<Phase> phase;
-  std::atomic<uint32_t> failing_thread;  ///< who made the failure
+  std::atomic<uint32_t> failing_thread;  ///< the thread that made the failure
   std::atomic<uint32_t> failure_bytes;
-  char failure[4096];  ///< the first of the failures that somebody still holds
+  char failure[4096];  ///< the first of the failures that are still held
   std::array<CallSlot, most_threads> slots;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reading the page: what was under way, the last calls, and the sentence about a crash or a timeout. Who wrote the page may have
+// Reading the page: what was under way, the last calls, and the sentence about a crash or a timeout. The writer of the page may have
 // been killed at any point, so nothing in it is believed to be whole: lengths are bounded here.
 #include "conformance/calls.hpp"
 

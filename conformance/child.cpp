@@ -21,7 +21,7 @@
 namespace weir::conformance {
 namespace {
 
-/// Whether the runner listens, and not a person who runs one requirement by hand, as under a debugger.
+/// Whether the runner listens, and not a person, running one requirement by hand, as under a debugger.
 bool has_starter() {
   struct stat info {};
   return fstat(starter_descriptor, &info) == 0 &&
@@ -182,7 +182,7 @@ uint64_t seed_for(uint64_t seed, const std::string &id) {
 }
 
 int run_role(const Settings &settings) {
-  prctl(PR_SET_PDEATHSIG, SIGKILL);  // nobody is left to end a test whose runner has died
+  prctl(PR_SET_PDEATHSIG, SIGKILL);  // nothing else ends a test whose runner has died
   if (has_starter()) {
     fcntl(starter_descriptor, F_SETFD, FD_CLOEXEC);
     share_calls(settings.role != Settings::Role::helper);

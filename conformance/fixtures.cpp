@@ -125,7 +125,7 @@ Outcome Stream::destroy(Site site) {
 }
 
 Outcome Stream::end(Site site) {
-  // First, so that nobody waits for it when it is gone.
+  // First, so that no thread waits for it when it is gone.
   forget(*this);
   const weir_be_stream stream = std::exchange(stream_, nullptr);
   if (stream == nullptr) return {};

@@ -212,7 +212,7 @@ class Gate {
   /// Waits until the stream has come to the gate.
   Outcome reached(Site site = Site::current());
   void open();
-  /// True if somebody stood at the gate until patience was over.
+  /// True if a host function stood at the gate until patience was over.
   bool gave_up() const;
 
  private:
@@ -278,7 +278,7 @@ Outcome holdings_back(const Holdings &before, uint64_t spare, Site site = Site::
 /// Runs `body(index)` in as many threads at once and gives the first failure; Outcome::nothing if all returned that.
 Outcome in_threads(uint32_t count, const std::function<Outcome(uint32_t)> &body);
 
-/// Where threads wait for each other, so that they do meet in what comes next however busy the machine is. Who has left, by a
+/// Where threads wait for each other, so that they do meet in what comes next however busy the machine is. A thread that has left, by a
 /// failure too, is not waited for.
 class Meeting {
  public:

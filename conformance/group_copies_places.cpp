@@ -122,7 +122,7 @@ REQUIRE(
 constexpr uint64_t cell_bytes = 2 * kib;
 constexpr size_t lanes = 3;  ///< streams of a device
 
-/// Memory, what it holds when all that was enqueued is done, and who touched it last.
+/// Memory, what it holds when all that was enqueued is done, and the fences of the streams that touched it last.
 struct Cell {
   Cell(Test &t, Kind kind, uint32_t on)
       : memory(t, kind, on), device(of_host(kind) ? UINT32_MAX : on), model(cell_bytes) {}
@@ -236,7 +236,7 @@ class Game {
     return t_.describe(device, &about).passed() && (about.capabilities & WEIR_CAP_BATCH_COPY) != 0;
   }
 
-  /// Whoever touches the cells next waits for this, and for the last fence of each other stream that touched them.
+  /// The next copy that touches the cells waits for this, and for the last fence of each other stream that touched them.
   Outcome leave(size_t lane, const Stream &stream, Cell &to, Cell &from) {
     auto fence = std::make_shared<Fence>(t_);
     TRY(fence->record(stream));

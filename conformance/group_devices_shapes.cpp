@@ -32,7 +32,7 @@ const std::vector<Field> fields_of_link{
     WEIR_FIELD(weir_be_link, direct)};
 #undef WEIR_FIELD
 
-/// Asks with every size of the structure: `describe` fills one, `full` is what it says to who has all of it.
+/// Asks with every size of the structure: `describe` fills one, `full` is what it says to a caller that has all of it.
 template <class Structure, class Describe>
 Outcome with_every_size(const Structure &full, const std::vector<Field> &fields,
                         const Describe &describe) {

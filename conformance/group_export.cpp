@@ -39,7 +39,7 @@ Outcome export_fd(Test &t, const Granule &granule, Descriptor *out) {
   return {};
 }
 
-/// Somebody's memory, mapped here.
+/// Imported memory, mapped here.
 struct Imported {
   explicit Imported(Test &t) : granule(t), range(t), map(t), mover(t) {}
   Outcome make(Test &t, int fd) {
@@ -258,7 +258,7 @@ REQUIRE("EX-012", exports,
     TRY(imported.make(t, fd.get()));
     TRY(imported.mover.check(imported.range.address(), t.granule, 1));
     peer.kill();
-    // What the memory holds now is nobody's promise; the way to it must not crash.
+    // What the memory holds now is not promised; the way to it must not crash.
     (void)imported.mover.read(imported.range.address(), t.granule);
   }
   Mapped own(t);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Fences: when they pass, who may wait for them, and how long they live.
+// Fences: when they pass, what may wait for them, and how long they live.
 #include "conformance/fixtures.hpp"
 
 #include <memory>

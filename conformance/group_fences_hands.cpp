@@ -148,7 +148,7 @@ REQUIRE("FE-028", host_call,
   });
 }
 
-/// What others do while somebody waits; none of it needs the held stream's work to be done.
+/// What other threads do while one waits; none of it needs the held stream's work to be done.
 Outcome life_goes_on(Test &t, const Shape &shape, Stream &held, Stream &stream, Plain &plain,
                      Pinned &pinned) {
   void *native = nullptr;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Maps as streams see them: whoever uses an address sees what is mapped there now, whatever was used there before and
-// by whom, and the addresses of one granule are the same bytes for all streams that are ordered. Streams settle before
+// Maps as streams see them: every user of an address sees what is mapped there now, whatever was used there before and
+// by which stream, and the addresses of one granule are the same bytes for all streams that are ordered. Streams settle before
 // what they use is taken down.
 #include "conformance/shapes.hpp"
 #include "conformance/walks.hpp"
@@ -97,7 +97,7 @@ Outcome remap_under_users(Test &t, const DeviceFacts &device) {
   std::vector<std::unique_ptr<MapUser>> users;
   for (uint64_t i = 0; i < kinds; ++i) TRY(granules[i].create(units[i] * device.unit));
   TRY(make_users(t, device, bytes, &users));
-  // Who used the address last is not the next to use it.
+  // The user that used the address last is not the next to use it.
   uint64_t last = users.size() - 1;
   for (uint64_t round = 0; round < rounds; ++round) {
     if (round % again == 0) {

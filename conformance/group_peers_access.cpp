@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who may use what is mapped: maps for several peers, access that is given later, and ranges in which the granules of two
+// Which devices may use what is mapped: maps for several peers, access that is given later, and ranges in which the granules of two
 // devices are mapped for either. A device that was not named never touches the memory here.
 #include "conformance/walks.hpp"
 
@@ -187,7 +187,7 @@ REQUIRE("PE-026", needs(given_later | WEIR_CAP_PEER, 2),
       const auto body = [&]() -> Outcome {
         AccessRow row(t, circle.owner);
         TRY(row.make());
-        // All peers in one call, or one after the other; who is named again keeps it.
+        // All peers in one call, or one after the other; a peer that is named again keeps it.
         if (first % 2 == 0) {
           TRY(row.give(first, end, circle.others));
         } else {
@@ -297,7 +297,7 @@ Outcome share_a_range(Test &t, const DevicePair &pair, const DeviceFacts &home) 
   for (uint64_t i = 0; i < places; ++i) TRY(in_shape(words("place ", i), look(i, i)));
   for (uint64_t i = 0; i < places; ++i)
     TRY(write_ends(movers[named(i) ? 1 - side(i) : side(i)], at(i), unit, 100 + i));
-  // Each goes by its own device; the others stay; the range is not freed before the last is gone, by nobody.
+  // Each goes by its own device; the others stay; the range is freed by no device before the last is gone.
   for (uint64_t n = 0; n < places; ++n) {
     const uint64_t i = (5 * n + 3) % places;
     REFUSED(unmap, devices[1 - side(i)].index, at(i), unit);

@@ -168,7 +168,7 @@ REQUIRE("PE-030", needs(access_later | WEIR_CAP_PEER, 3),
             if (has < peers.size())
               MUST(access_add, owner, range.address(), pieces * unit, &peers[has], 1);
           }
-          // What was not given keeps whom it had.
+          // A piece to which access was not added keeps the peers that it had.
           if (pieces == 1)
             TRY(crew.share(joined(owner, std::span(peers).first(named)), maps[1].address(), unit,
                            3000));

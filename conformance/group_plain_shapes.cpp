@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Plain memory in every shape: how it is freed, its sizes and alignments, and that it is nobody else's when it comes again.
+// Plain memory in every shape: how it is freed, its sizes and alignments, and that it has no other owner when it comes again.
 #include "conformance/refusals.hpp"
 
 #include <array>

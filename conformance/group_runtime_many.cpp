@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Several states at once: with options of their own, logs of their own, and texts of their own; and whoever stops one. What is
+// Several states at once: with options of their own, logs of their own, and texts of their own; and stopped by any thread. What is
 // left to stop() is made by calls, not by fixtures, which would end it themselves. Measures of what is left are taken alone.
 #include "conformance/process.hpp"
 #include "conformance/registered.hpp"
@@ -303,7 +303,7 @@ REQUIRE("RT-031", always(),
   return {};
 }
 
-// ---- who stops
+// ---- the thread that stops
 
 /// A state, and things of every kind that are left to its stop().
 struct Estate {
@@ -344,7 +344,7 @@ struct Estate {
   weir_be_device about{};
 };
 
-/// Starts, fills and stops a state on as many threads as `who` names: its digits are the thread of each of the three.
+/// Starts, fills and stops a state, each on the thread that `who` names: its digits are the thread of each of the three.
 Outcome by_threads(Test &t, uint32_t device, const char *who) {
   Estate estate(t, device);
   Meeting meeting(3);

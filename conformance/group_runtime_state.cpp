@@ -198,7 +198,7 @@ REQUIRE("RT-027", always(),
   uint32_t ways = 0, number = 0;
   for (const Chosen chosen : {Chosen::nothing, Chosen::first, Chosen::last, Chosen::own_context})
     TRY(watched(t, chosen, manners[number++ % 2], Looks::named, &ways));
-  // Once more, for those who have no runtime to choose in.
+  // Once more, for backends that have no runtime to choose in.
   TRY(watched(t, Chosen::nothing, manners[1], Looks::named, &ways));
   t.note(words(ways / t.device_count - 1, " kinds of choice in a runtime, none among them"));
   return {};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a stream owes to those who look at it from elsewhere: it waits on for what it was told to when it is destroyed, a wait
+// What a stream owes to other streams and threads that look at it: it waits on for what it was told to when it is destroyed, a wait
 // for it ends when what was enqueued so far has finished, and what another thread enqueued counts. At most two gates stand in
 // a stream.
 #include "conformance/shapes.hpp"

@@ -17,7 +17,7 @@ constexpr uint32_t threads = 4;
 /// Rounds in which the threads wait for each other before what they are to do at once; in the others they run free.
 constexpr uint64_t met_rounds = 20;
 
-/// Who of the four plays which of two parts in such a round. A scheduler may let the same two meet first each time: by and by
+/// Which of the four threads play which of two parts in such a round. A scheduler may let the same two meet first each time: by and by
 /// every two play different parts, either way.
 bool plays_first(uint64_t round, uint32_t index) noexcept {
   constexpr std::array<uint32_t, 6> pairs{0b0011, 0b0110, 0b1100, 0b1001, 0b0101, 0b1010};

@@ -207,7 +207,7 @@ REQUIRE("TH-026", host_call,
 
 // ---- values at one time
 
-/// A thread's own stream and places, and the values that nobody else tells the backend.
+/// A thread's own stream and places, and the values that no other thread gives the backend.
 class Own {
  public:
   static constexpr uint64_t rounds = 400, piece = 48;

@@ -34,7 +34,7 @@ Outcome wrap_again(Test &t, const Shape &shape, Queue &queue, size_t count, Hand
   return {};
 }
 
-/// Opens the gate a moment after somebody has begun to wait for what is behind it. The moment makes a wait that is none easy to
+/// Opens the gate a moment after a thread has begun to wait for what is behind it. The moment makes a wait that is none easy to
 /// see; a right one passes however long it is.
 class Later {
  public:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Processes of this same program, and what they say to each other. A test runs in the first kind; some tests
-// start a second one, to hand memory to somebody else.
+// start a second one, to hand memory to another process.
 #pragma once
 
 #include "conformance/fixtures.hpp"

@@ -74,7 +74,7 @@ void lost_sight_of_a_stream() noexcept { living().lost_sight = true; }
 
 bool come_to_rest() {
   const uint64_t failing = failing_episode();
-  // A function that a backend calls must make no calls, and who waits here already must not begin again.
+  // A function that a backend calls must make no calls, and a thread that waits here already must not begin again.
   static thread_local bool waiting = false;
   if (failing == 0 || waiting || !Call::may_be_made()) return true;
   waiting = true;

@@ -16,7 +16,7 @@ void know(Stream &stream);
 void know(Gate &gate);
 void forget(Stream &stream);
 void forget(Gate &gate);
-/// A test ended a stream by hand, so that nobody can wait for it any more.
+/// A test ended a stream by hand, so that nothing can wait for it any more.
 void lost_sight_of_a_stream() noexcept;
 
 /// Returns at once while no failure is held. Else opens the gates and waits, within the suite's patience, for the streams.

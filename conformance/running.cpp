@@ -111,7 +111,7 @@ bool Running::step() {
     return true;
   }
   ended_ns_ = now_ns();
-  // While the leader is not reaped its group's number is nobody else's.
+  // Until the leader is reaped, its group's number is given to no other group.
   ::kill(-process_, SIGKILL);
   waitpid(process_, &status_, 0);
   process_ = -1;

@@ -139,7 +139,7 @@ class Session {
   Outcome missing(const Site &site, const char *name) const;
   Outcome unexpected(const Site &site, const Want &want, const char *name,
                      const std::string &arguments, weir_result result) const;
-  /// For destructors, which have nobody to return a failure to.
+  /// For destructors, which have no caller to return a failure to.
   void keep(const Outcome &outcome) const {
     if (!outcome.passed()) complaints_->add("when taken down: " + outcome.text());
   }

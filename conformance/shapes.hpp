@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The shapes that a requirement walks: every device, every way in which a stream may be somebody's, every size. A
+// The shapes that a requirement walks: every device, every way in which a stream may be owned, every size. A
 // stream is used through one handle and held through another, which means the same queue. What a shape's device
 // lacks leaves that shape out, and a walk without any shape returns Outcome::nothing.
 #pragma once
@@ -113,7 +113,7 @@ Outcome batch(Session &session, const Stream &stream, const std::vector<weir_be_
 /// The stream waits for the fence.
 Outcome waits(Session &session, const Stream &stream, const Fence &fence,
               Site site = Site::current());
-/// The stream is asked and answers that its work has finished: at once when nobody else may use it, else before the suite's
+/// The stream is asked and answers that its work has finished: at once when nothing else may use it, else before the suite's
 /// patience is over, asked again and again.
 Outcome finished(Session &session, const Stream &stream, Owner owner, Site site = Site::current());
 

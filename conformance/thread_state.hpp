@@ -189,8 +189,8 @@ class SystemState {
 /// What is looked at: what the header names, or what the system keeps for a thread besides.
 enum class Looks : uint8_t { named, besides };
 
-/// Looks, after each call that the thread makes, whether its state is as it was. It gives the thread a state that nobody has by
-/// chance, and takes it back. For threads of the suite's own, which nobody cancels.
+/// Looks, after each call that the thread makes, whether its state is as it was. It gives the thread a state that no thread has by
+/// chance, and takes it back. For threads of the suite's own, which are never cancelled.
 class ThreadState : public Watch {
  public:
   ThreadState(Choice &choice, std::string who, const Manner &manner = manners[0],
