@@ -236,7 +236,7 @@ WEIR_IN_PLACE int pthread_cond_broadcast(pthread_cond_t *condition) noexcept {
 }
 
 WEIR_IN_PLACE int clock_gettime(clockid_t clock, timespec *time) noexcept {
-  // Instructions take no time, a thread's own clock stands still: who keeps to a share of a CPU is never late here.
+  // Instructions take no time, a thread's own clock stands still: work that keeps to a share of a CPU is never late here.
   if (self != nullptr && clock == CLOCK_THREAD_CPUTIME_ID) {
     *time = {};
     return 0;

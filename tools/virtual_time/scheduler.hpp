@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Scheduler: whose turn it is, who waits for what and until when, and what time it is.
+// Scheduler: which thread has the turn, what each other one waits for and until when, and what time it is.
 //
 // What must hold: exactly one thread has the turn, and only that one touches the scheduler, so it needs no lock. The turn is handed
 // on in the order in which threads became ready; moments at which several wait end in the order in which the waits began. Nothing
@@ -42,13 +42,13 @@ class Scheduler {
 
   // ---- by the thread with the turn ----
   uint64_t now() const noexcept { return now_; }
-  /// A thread that will be ready; whoever makes it sees to it that it calls enter() first.
+  /// A thread that will be ready; its maker sees to it that it calls enter() first.
   Thread *add();
   /// It has not begun after all.
   void remove(Thread *thread);
-  /// Waits until somebody wakes the key, or for the deadline. False: it is the deadline. Without a key for the deadline alone.
+  /// Waits until the key is woken, or for the deadline. False: it is the deadline. Without a key for the deadline alone.
   bool wait(const void *key, uint64_t deadline);
-  /// Those who wait for the key become ready, the first `most` of them.
+  /// Threads that wait for the key become ready, the first `most` of them.
   void wake(const void *key, size_t most = SIZE_MAX);
   /// The clock was read. A thread that reads it again and again, and does nothing else, waits for something: the others run first, and time
   /// goes by.
@@ -87,7 +87,7 @@ class Scheduler {
   Thread *running_ = nullptr;
   Thread *left_ = nullptr;  ///< has ended, and is to be left to its own kernel thread
   std::deque<Thread *> ready_;
-  std::deque<Thread *> looking_;  ///< go on when nobody is ready, some time later
+  std::deque<Thread *> looking_;  ///< go on when no thread is ready, some time later
   std::unordered_map<const void *, std::deque<Thread *>> waiting_;
   std::set<Moment> moments_;
 };

@@ -79,7 +79,7 @@ void set(std::atomic<uint32_t> &word) noexcept {
   set(context.parked);
   wait_until_set(context.released);
   weir_virtual_switch(&left, context.stack, context.pointer);
-  std::abort();  // nobody comes back
+  std::abort();  // nothing switches back
 }
 
 /// A shadow stack would have to be switched as well. The instruction does nothing where there is none.

@@ -11,7 +11,7 @@
 //
 // What must hold: nothing waits by other means. A thread that blocks in a system call (a read, a poll) keeps its turn, and so stops
 // the rest; one that spins on memory, without reading a clock, yielding or waiting, spins for good. Reading a clock again and again,
-// and nothing else, lets time go by; reading it at work, as who measures does, takes none.
+// and nothing else, lets time go by; reading it at work, as code that measures does, takes none.
 #pragma once
 
 #include <cstdint>

@@ -53,7 +53,7 @@ struct SnapshotFlags {
 /// What `weir exporter` was asked for.
 struct ExporterFlags {
   std::string listen = "127.0.0.1:9464";
-  std::string auth_file;  ///< "" = nobody has to say who he is
+  std::string auth_file;  ///< "" = no password is asked for
   bool once = false;      ///< print the figures, and no more
   bool list = false;      ///< print which metrics there are
 };

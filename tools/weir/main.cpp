@@ -52,7 +52,7 @@ void begin_virtual_time() {
   if (!weir::virtual_time::available())
     throw ToolError(
         "--virtual: this program was built with a sanitizer, which has its own threads and clocks");
-  (void)setenv("WEIR_LIVE", "0", 1);  // who looks from outside has another clock
+  (void)setenv("WEIR_LIVE", "0", 1);  // a reader outside has another clock
   weir::virtual_time::start();
   weir::tool::JobRing::sleeps_are_exact = true;
 }

@@ -36,7 +36,7 @@ struct Report {
   std::optional<double> oracle_slowdown;
   std::optional<Bound> bound;  ///< with --pace
   std::optional<Bound>
-      bound_loaded;  ///< the same, of a program that loads what it reads and nobody wrote
+      bound_loaded;  ///< the same, of a program that loads what it reads and did not write
 
   /// Bytes of all pages compressed, before to after; 0 if there were none.
   double compressed_ratio() const {

@@ -7,7 +7,7 @@
 //   slide     neighbours of one segment down, one after the other, until their holes are one
 //   window    the tenants of a range elsewhere, so that the request takes it
 //   empty     the tenants of whole segments elsewhere; those go back to the system before the request's own is taken
-// Tenants for whom there is no hole get a new segment together: less than the request's own would be.
+// Tenants for which there is no hole get a new segment together: less than the request's own would be.
 //
 // choose() leaves the ledger as it was, also on std::bad_alloc, which any call but finish() may end with; nothing has changed
 // then. claim() takes the new places of a plan's tenants, finish() gives up the old ones once the copies are done.

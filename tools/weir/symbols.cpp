@@ -199,7 +199,7 @@ bool Symbols::is_that_build(const CodeFile &file) {
   return false;
 }
 
-/// False: nobody answers for any file.
+/// False: addr2line can be asked about no file.
 bool Symbols::ask(const CodeFile &file, Offsets *offsets) {
   const NamelessFile input(std::tmpfile(), std::fclose), output(std::tmpfile(), std::fclose);
   if (input == nullptr || output == nullptr) {

@@ -6,8 +6,8 @@
 //
 // An exported function that stands before an address is not the one that is there: of files without symbols only lines count.
 //
-// What must hold: files are named by whoever wrote the recording, so only regular files are opened, with no shell, as long as a minute of
-// processor time each; a file of another build is not asked, for its answers would be wrong.
+// What must hold: anyone may have written the recording, which names the files, so only regular files are opened, with no shell, as long as
+// a minute of processor time each; a file of another build is not asked, for its answers would be wrong.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // TraceFile: the lines of a .vmt trace after its header, and which version of the format they are of. It is opened once and then
-// handed to whoever reads that version, so that a pipe can be a trace too. A trace of version 2 may be cut anywhere, as that of a program that
+// handed to the reader of that version, so that a pipe can be a trace too. A trace of version 2 may be cut anywhere, as that of a program that
 // was killed is: its half line at the end is left out. One of version 1 may not.
 #pragma once
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What is said of a command line that names no command of ours, no option of a command, or no value that an option takes: the wrong
-// word, and the nearest right one. Texts only: who prints them, and the exit status, are main.cpp's.
+// word, and the nearest right one. Texts only: main.cpp prints them and sets the exit status.
 #pragma once
 
 #include <stdexcept>

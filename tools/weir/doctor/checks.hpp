@@ -30,7 +30,7 @@ Finding check_overcommit(const Machine &machine);
 
 // ---- memory and folders (checks_memory.cpp, checks_folders.cpp)
 Finding check_memory(const Machine &machine);
-/// What HOST may hold where host_budget is 0 and nobody else takes any memory (docs/budgets.md); nothing if it can't be told.
+/// What HOST may hold where host_budget is 0 and no other program takes any memory (docs/budgets.md); nothing if it can't be told.
 std::optional<uint64_t> most_of_host(const Machine &machine);
 Finding check_cache_folder(const Machine &machine);
 Finding check_storage_folder(const Machine &machine, const std::string &path);

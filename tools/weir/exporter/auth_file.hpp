@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// AuthFile: who may ask an exporter, from a file with a line USER:PASSWORD for each. What must hold: the file is its owner's alone,
-// and he is who runs the exporter; how long a check takes tells nothing of how much of a password was right.
+// AuthFile: the users that may ask an exporter, from a file with a line USER:PASSWORD for each. What must hold: the file is its owner's
+// alone, and its owner runs the exporter; how long a check takes tells nothing of how much of a password was right.
 #pragma once
 
 #include <string>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Collector: the figures of all live programs of the user, as the exporter tells them: read from their live pages when somebody asks.
+// Collector: the figures of all live programs of the user, as the exporter tells them: read from their live pages at each request.
 //
 // What must hold: a program's series end with it, and no program's series go on as another's while both live. Nothing that a program
 // shows can make an answer larger than a bound: pools beyond it are counted.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where an exporter listens: "ADDRESS:PORT" as the user writes it. An address is a number, never a name that somebody else resolves,
+// Where an exporter listens: "ADDRESS:PORT" as the user writes it. An address is a number, never a name that has to be resolved,
 // but for "localhost".
 #pragma once
 

@@ -131,7 +131,7 @@ Server::Server(const Listen &listen, std::optional<AuthFile> auth,
     : parts_(std::make_unique<Parts>()) {
   parts_->collectable = std::make_shared<Collectable>(std::move(collector));
   try {
-    // Who connects and says nothing is put off after a while: there are four threads.
+    // A client that connects and says nothing is put off after a while: there are four threads.
     parts_->exposer = std::make_unique<prometheus::Exposer>(std::vector<std::string>{
         "listening_ports", listen.text(), "num_threads", "4", "request_timeout_ms", "5000"});
   } catch (const std::exception &) {

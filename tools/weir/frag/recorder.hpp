@@ -17,7 +17,7 @@ class SpanRecorder {
 
   /// Of the frame that is being recorded, in any order.
   void add(const Span &span) { now_.push_back(span); }
-  /// Ends the frame. Throws std::logic_error where two runs overlap: whoever told them is wrong.
+  /// Ends the frame. Throws std::logic_error where two runs overlap: the caller is wrong.
   void end_frame();
   /// Of the frame just ended, in order.
   const std::vector<Span> &lying() const { return lying_; }

@@ -71,7 +71,7 @@ class Teller {
         story_.phase_marks.push_back({begins(), phases_(event.text)});
         return;
       default:
-        return;  // who uses what does not move a block
+        return;  // uses do not move a block
     }
   }
 

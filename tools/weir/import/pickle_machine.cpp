@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Python's pickletools has the list of operations. A list may hold itself: nobody goes down into one further than he knows its shape.
+// Python's pickletools has the list of operations. A list may hold itself: a reader goes down into one no further than it knows its shape.
 #include "tools/weir/import/pickle_machine.hpp"
 
 #include "tools/weir/error.hpp"

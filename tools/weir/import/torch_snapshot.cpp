@@ -96,7 +96,7 @@ class SnapshotReader {
       }
       const uint64_t start = number(one, "address").value_or(at);
       at = start + *size;
-      // What was freed and waits for another stream's work is free to whoever freed it.
+      // A block that the program has freed, and that waits for another stream's work, counts as free.
       if (pickle_.text(one, "state") != "active_allocated") continue;
       const uint64_t requested = number(one, "requested_size").value_or(*size);
       const Place place = place_of(one);

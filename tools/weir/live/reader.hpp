@@ -3,7 +3,7 @@
 // LiveReader: the user's running programs, as their live pages show them (core/live/layout.hpp). It opens what it reads for reading
 // alone, and no program notices.
 //
-// What must hold: whatever lies in the user's folder or on a page was written by somebody else, who may be writing at this moment. All
+// What must hold: whatever lies in the user's folder or on a page was written by another program, which may be writing at this moment. All
 // of it is copied first, then checked, and used only if each count and size is as it must be; else the program is refused with
 // a sentence that names the value. Nothing here waits for another process.
 #pragma once

@@ -213,7 +213,7 @@ class Run {
     }
   }
 
-  /// Who held a lease that this acquire waited for has released it by now, in the trace's order: so nothing is waited for but where no
+  /// Every lease that this acquire waited for has been released by now, in the trace's order: so it waits without bound only where no
   /// lease is held at all, which can't be for long.
   void acquire(const ProgramCall &call) {
     StreamRun &stream = streams_[call.stream];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Pieces of DOT: labels as Graphviz's HTML-like tables, colours, and figures in words. Labels are made at least as wide as the
-// text is in a wide font: whoever looks may have other fonts than the machine that drew.
+// text is in a wide font: the viewer may have other fonts than the machine that drew.
 #pragma once
 
 #include <cstdint>

@@ -79,8 +79,8 @@ std::vector<FabricGroup> components(const std::vector<Edge> &edges) {
   return list;
 }
 
-/// Whether all members are joined but those that another link joins; and who is not joined here is joined to the same others. A
-/// line to each member must be fewer than a line to each end of each link.
+/// Whether all members are joined, but for pairs that another link joins, which must be joined to the same other members. A line to each
+/// member must be fewer than a line to each end of each link.
 bool is_mesh(const FabricGroup &group, const Neighbours &joined) {
   const size_t count = group.members.size();
   if (count < 3 || (count > 3 && group.links.size() <= count)) return false;
