@@ -146,7 +146,7 @@ inline Bytes make_bytes(Kind kind, uint64_t count, uint64_t seed = 1) {
   return bytes;
 }
 
-/// Room for a blob with bytes behind it that nobody may write. Exactly as long, so that ASan sees a read beyond too.
+/// Room for a blob with bytes behind it that must not be written. Exactly as long, so that ASan sees a read beyond too.
 class Room {
  public:
   explicit Room(uint64_t bytes) : bytes_(bytes), memory_(bytes + canaries, canary) {}

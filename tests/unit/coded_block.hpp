@@ -3,7 +3,7 @@
 // What every method of coding a block must keep, whatever it is: the same bytes at every level of the processor, decoded
 // by every other, into exactly the room it needs and not into a byte less, without touching what lies around; and
 // nothing but "no" to bytes that are no coded block. Memory here ends where the range ends, with pages behind it and
-// before it that nobody may touch.
+// before it that must not be touched.
 #pragma once
 
 #include "core/codec/cpu.hpp"

@@ -3,7 +3,7 @@
 // The scenario of the fault sweeps over tiers below HOST (test_faults_below*.cpp): pages sink and come back in every way there is
 // (for an acquire, a read, a write of a part, a lease on the CPU, registered memory, a trim), and each fallible call of
 // the backend, the allocator and the spill files fails once, at every position. Nothing is lost, nothing leaks (memory,
-// files), the second try succeeds, and in the end nobody is charged for anything. A transfer that comes up short is no
+// files), the second try succeeds, and in the end no client is charged for anything. A transfer that comes up short is no
 // error at all.
 
 #pragma once
@@ -119,7 +119,7 @@ struct Scenario : Subject {
           [&] { return weir_pool_trim(pool, device, level, WEIR_WHOLE, &freed); });
   }
 
-  /// What lies idle in COMPRESSED is coded again. That it can't be is nobody's failure.
+  /// What lies idle in COMPRESSED is coded again. That it can't be is no call's failure.
   void recompress() {
     reinterpret_cast<weir::pool::Pool *>(pool)->engine().upkeep().look_at_compressed();
   }

@@ -30,7 +30,7 @@ class Gate {
   Gate(const Gate &) = delete;
   Gate &operator=(const Gate &) = delete;
 
-  /// Until somebody stands at the gate.
+  /// Until a thread stands at the gate.
   void await() {
     std::unique_lock hold(mutex_);
     changed_.wait(hold, [this] { return standing_; });
@@ -39,9 +39,9 @@ class Gate {
     const std::lock_guard hold(mutex_);
     return standing_;
   }
-  /// Lets go who stands there, and whoever comes after.
+  /// Lets the thread go that stands there, and all that come after.
   void open() { next(""); }
-  /// Lets go who stands there; the next thread that comes to `point` is held.
+  /// Lets the thread go that stands there; the next thread that comes to `point` is held.
   void next(const char *point) {
     std::lock_guard hold(mutex_);
     point_ = point;

@@ -68,7 +68,7 @@ inline weir_result rewrite_on_cpu(World &world, weir_stream cpu, weir_buffer buf
   return weir_release(lease, cpu);
 }
 
-/// Tells the pool that somebody wants the buffer's pages, without waiting for them.
+/// Tells the pool that the buffer's pages are wanted, without waiting for them.
 inline void want(World &world, weir_buffer buffer) {
   const weir_use use = WEIR_USE(buffer, WEIR_READ);
   ok(weir_prefetch(world.pool, world.streams[0], &use, 1));
@@ -91,13 +91,13 @@ inline void await_claim(World &world, weir_buffer buffer, const Task &task) {
   while (query(world, buffer).leases == 0 && !task.ended()) std::this_thread::yield();
 }
 
-/// For what must not end before somebody else goes on.
+/// For what must not end before another thread goes on.
 inline bool keeps_waiting(const Task &task) {
   return stays([&task] { return !task.ended(); });
 }
 
 /// Holds the first thread that comes to each of some points. Its listener
-/// takes the place of a Gate's, who stays where he stands.
+/// takes the place of a Gate's, whose thread stays where it stands.
 class Stops {
  public:
   Stops(World &world, std::initializer_list<const char *> points)

@@ -28,7 +28,7 @@ class Blocker {
   Blocker() = default;
   Blocker(const Blocker &) = delete;
   Blocker &operator=(const Blocker &) = delete;
-  /// Nobody stands at it any more.
+  /// No thread stands at it any more.
   ~Blocker() {
     std::unique_lock hold(mutex_);
     open_ = true;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Bytes for the tests of byte planes: numbers of every form as programs leave them in memory, the same on every run, and
-// memory whose ends are pages that nobody may touch.
+// memory whose ends are pages that must not be touched.
 #pragma once
 
 #include "core/codec/form.hpp"

@@ -32,8 +32,8 @@ struct MachineResult {
   uint32_t plans = 0;
 };
 
-/// Whom to evict when the plan has nobody: by the last use's outlook, or by age where that is unknown. Whom nobody may evict now is
-/// passed over by its caller.
+/// Which page to evict when the plan names none: by the last use's outlook, or by age where that is unknown. Its caller passes over pages
+/// that can't be evicted now.
 class LastResort {
  public:
   explicit LastResort(uint32_t buffers) : where_(buffers) {}

@@ -18,7 +18,7 @@ struct Pages final : policy::View {
   std::map<uint32_t, uint64_t> foreseen;  ///< operations until then
   std::map<uint32_t, uint32_t> clients;   ///< of those that are not client 0's
   std::set<uint32_t> ownerless, borrowed, leased;
-  uint32_t done = UINT32_MAX;  ///< the page that nobody reads again
+  uint32_t done = UINT32_MAX;  ///< the page that is not read again
   uint64_t clock = 0;
   mutable uint64_t looks = 0;
   std::map<uint32_t, uint64_t> crowded;  ///< of pages with many buffers: the use that was seen last

@@ -63,7 +63,7 @@ inline Bytes blob_of(const policy::SavedProgram &program,
   return bytes;
 }
 
-/// As somebody would write it who means harm.
+/// As an attacker would write it.
 inline void seal(Bytes *bytes) {
   constexpr size_t length_at = 16, sum_at = 24;
   codec::store_little(bytes->data() + length_at, uint64_t{bytes->size()});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who may take memory while it is short: the order of the queue, what a head that waits for leases changes, and who is to be
+// Which caller may take memory while it is short: the order of the queue, what a head that waits for leases changes, and which caller is to be
 // woken. No pool is needed for that, only its lock.
 
 #include "core/lease/admission.hpp"
@@ -43,7 +43,7 @@ void who_leaves_the_middle_or_the_end_is_not_missed(void **) {
   Queue queue;
   for (Ticket *ticket : {&queue.first, &queue.second, &queue.third}) (void)queue.ask(*ticket);
   assert_true(queue.admission.leave(queue.second));
-  assert_false(queue.admission.leave(queue.second));  // nobody has to be told twice
+  assert_false(queue.admission.leave(queue.second));  // no caller has to be told twice
   assert_true(queue.admission.leave(queue.third));
   Ticket fourth;
   assert_true(queue.ask(fourth) == Answer::wait);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Announced operations that hit: most take no lock of the pool's, and are told of some together. Nobody is late with what follows: who
+// Announced operations that hit: most take no lock of the pool's, and are told of some together. What follows is not late: a call that
 // looks finds all that is over gone, the last one ends the announcement, and what comes into sight is brought in time.
 
 #include "tests/support/watchdog.hpp"
@@ -111,7 +111,7 @@ void slow_ones_count_too(void **) {
   scene.end();
 }
 
-/// Whoever makes room takes none of what is over for what is needed next.
+/// A call that makes room takes what is over, and nothing that is needed next.
 void what_is_over_makes_room(void **) {
   for (uint32_t hits = 1; hits < 20; ++hits) {
     Scene scene({.device_pages = 3, .host_pages = 16}, 3);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Passes in the same order over twice what the device holds, all announced, with the prefetcher as far ahead as it goes before each
-// acquire. It may not bring much more than whoever sees the future and fetches nothing early: of every pass all but what fits.
+// acquire. It may not bring much more than a policy that sees the future and fetches nothing early: of every pass all but what fits.
 
 #include "tests/unit/interleaving.hpp"
 

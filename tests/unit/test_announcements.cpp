@@ -89,7 +89,7 @@ void each_use_is_taken_once_in_order_and_again_when_it_is_given_back(void **) {
   assert_false(on.take(2).has_value());
 }
 
-/// The stream may be ahead of who takes: then nothing of the next operation is passed over.
+/// The stream may be ahead of the reader that takes: then nothing of the next operation is passed over.
 void an_operation_consumed_half_taken_leaves_the_next_whole(void **) {
   Announcements on(std::pmr::get_default_resource());
   announce(on, 1, {{use_of(1), use_of(2)}, {use_of(3), use_of(4)}});

@@ -3,7 +3,7 @@
 // Background alone, with tasks of the test's: steps as long as there is something to do, rests that end by a wake or by their time,
 // how a thread begins and ends. pthread_create is this program's own, to count threads and to refuse them.
 //
-// Must be reproducible: a task does its step with the pool's lock held and keeps it until it rests, so who has the lock after a step
+// Must be reproducible: a task does its step with the pool's lock held and keeps it until it rests, so a thread that has the lock after a step
 // that found nothing knows that the thread waits. A rest may end for no reason, which leaves no trace in what is compared.
 
 #include "core/base/clock.hpp"
@@ -168,7 +168,7 @@ void steps_are_run_until_nothing_is_left_and_then_it_rests_until_woken(void **) 
   assert_false(task.takes_signals);
 }
 
-/// Nobody wakes it: a step before its time finds nothing and asks for the rest again, until the clock says that it is due.
+/// Nothing wakes it: a step before its time finds nothing and asks for the rest again, until the clock says that it is due.
 void a_rest_ends_by_its_time(void **) {
   Site site;
   Fake task(site);
@@ -201,7 +201,7 @@ void a_step_without_memory_is_one_that_found_nothing(void **) {
   assert_true(task.await_rest().ends_with("snr"));
 }
 
-/// Steps of several tasks run beside each other: one that waits within its step holds up nobody.
+/// Steps of several tasks run beside each other: one that waits within its step holds up no other.
 void a_task_waits_for_no_other(void **) {
   Site site;
   Fake slow(site);
@@ -279,7 +279,7 @@ void beats_are_given_at_rest(void **) {
   site.work.notify_all();
 }
 
-/// Whoever stops it waits for the step under way; no other is begun.
+/// The thread that stops it waits for the step under way; no other is begun.
 void stop_waits_for_the_step_under_way(void **) {
   Site site;
   Fake task(site);

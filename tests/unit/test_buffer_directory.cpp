@@ -58,7 +58,7 @@ void a_handle_names_one_life(void **) {
   assert_int_equal(site.buffers.hot(index).home(), 3);
   assert_int_equal(site.buffers.live(), 1);
   assert_int_equal(site.buffers.bytes(), 1000);
-  // Nobody gets at one that is about to end, nor at what follows it.
+  // No call gets at one that is about to end, nor at what follows it.
   site.buffers.hot(index).word.fetch_or(Word::closing);
   assert_int_equal(site.find(first, &found), WEIR_ERROR_INVALID_HANDLE);
   site.end(index);

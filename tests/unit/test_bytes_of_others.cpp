@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Nobody sees another client's bytes. One client writes a mark over every byte that it can have in every tier, and dies; then
+// No client sees another's bytes. One client writes a mark over every byte that it can have in every tier, and dies; then
 // another one looks everywhere it may look, and where it may not but can: behind a buffer's last byte. What it finds is zero or
-// its own. Memory of the host that is let go of is poisoned besides (core/base/poison.hpp), by the name of who had it, so that
+// its own. Memory of the host that is let go of is poisoned besides (core/base/poison.hpp), by the name of the client that had it, so that
 // what was never marked, and what Weir itself left in staging, is seen as well.
 
 #include <cstring>
@@ -128,7 +128,7 @@ void fill_and_die(Clients &clients) {
       const weir_result leased = weir_acquire(world.pool, clients.cpu, &use, 1, nullptr, &lease);
       if (leased == WEIR_ERROR_OVER_BUDGET) continue;
       ok(leased);
-      // To the end of the last page of the CPU's: whoever writes there spoils nothing of anybody's.
+      // To the end of the last page of the CPU's: a write there spoils no other bytes.
       std::memset(reinterpret_cast<void *>(use.address), mark,
                   (bytes + host_unit - 1) / host_unit * host_unit);
       ok(weir_release(lease, clients.cpu));
@@ -216,7 +216,7 @@ void look_everywhere(Clients &clients, uint64_t bytes, bool whole_pages) {
   ok(weir_unhold(world.pool, buffer));
   drop(buffer);
 
-  // Of the pool's own client, who is a third one.
+  // Of the pool's own client, which is a third one.
   clients.own = 0;
   ok(weir_malloc(world.pool, 0, world.streams[0], bytes, &address));
   const std::vector<uint8_t> malloced = world.device_bytes(address, bytes);

@@ -159,7 +159,7 @@ void figures_follow_the_clock(void **) {
   nothing_is_taken();
 }
 
-/// Less time: smaller runs, and at the end links that nobody comes to; never much more than the bound.
+/// Less time: smaller runs, and at the end links that are not reached; never much more than the bound.
 void time_is_shared_and_kept(void **) {
   const CacheFolder folder;
   interposed.interpose.store(nullptr);

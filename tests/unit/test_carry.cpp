@@ -151,7 +151,7 @@ void all_shapes(void **) {
   }
 }
 
-/// Without virtual memory nobody stands in between.
+/// Without virtual memory no device stands in between.
 void without_vmm(void **) {
   for (const std::string &options : {around_a_corner, apart}) {
     World world = routed(options + ";host.vmm=0");
@@ -182,7 +182,7 @@ void a_relay_beats_a_copy_in_host(void **) {
   world.close();
 }
 
-/// The device in between has no room to spare, then gets back what it gave, zeroed for who comes next.
+/// The device in between has no room to spare, then gets back what it gave, zeroed for its next owner.
 void what_passes_makes_room(void **) {
   World world = routed(around_a_corner, page_bytes, 12);
   weir_stream third = nullptr;
@@ -275,7 +275,7 @@ void idle_slots_go_back(void **) {
   world.close();
 }
 
-/// The source is still being written: nobody waits for that but the stream that wants the bytes.
+/// The source is still being written: only the stream that wants the bytes waits for that.
 void a_writer_on_the_source_comes_first(void **) {
   for (const std::string &options : {around_a_corner, apart, three_ways}) {
     const bool split = options == three_ways;

@@ -352,7 +352,7 @@ void bad_wishes_are_refused(void **) {
   assert_int_equal(weir_trace_stop(world.context, 77), WEIR_ERROR_INVALID_ARGUMENT);
   assert_int_equal(start(world, path + "/no/such/folder"), WEIR_ERROR_IO);
   assert_non_null(std::strstr(weir_last_error(), "no/such/folder"));
-  // Nobody's file is written over, and no link followed.
+  // No other file is written over, and no link followed.
   const int file = open(path.c_str(), O_CREAT | O_WRONLY | O_EXCL, 0644);
   assert_true(file >= 0);
   assert_int_equal(close(file), 0);

@@ -92,7 +92,7 @@ void a_thread_is_named_by_its_work_whatever_it_did_first(void **) {
   assert_int_equal(names, 3);
 }
 
-/// Of what nobody got there is no lease: the slice says who asked, and for what.
+/// An acquire that was refused has no lease: the slice says which stream asked, and for what.
 void a_refusal_says_what_was_asked_for(void **) {
   const TimelineFile file = written([](trace::ChromeWriter &writer) {
     auto pool = note<notes::Pool>(notes::pool, 1, 1);

@@ -156,7 +156,7 @@ void bounds(void **) {
   assert_int_equal(encode(codec, {}, false, &plan).size(), 0);
 }
 
-/// Blobs do not depend on who made which block, nor does what is learnt.
+/// Blobs do not depend on which thread made which block, nor does what is learnt.
 void any_number_of_threads(void **) {
   Workers none(0, 100, system_clock), one(1, 100, system_clock), four(4, 100, system_clock);
   assert_true(one.start().ok());
@@ -263,8 +263,8 @@ void recorded_data(void **) {
   }
 }
 
-/// Several secrets at once: for each all contexts are made anew that nobody uses. ThreadSanitizer sees who looks at one that is another's
-/// by then.
+/// Several secrets at once: for each all contexts that are not in use are made anew. ThreadSanitizer sees a thread that looks at a
+/// context that is another thread's by then.
 void secrets_are_forgotten_by_several_threads_at_once(void **) {
   MethodContexts contexts(false);
   const auto forget = [&contexts] {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Chains and ColdTiers without a pool: where the parts of pages lie, what is charged for that to whom, and what is given back. With
+// Chains and ColdTiers without a pool: where the parts of pages lie, which client is charged what for that, and what is given back. With
 // COMPRESSED, with STORAGE (in a folder that goes with the test) and with both. No page is moved. Seeds are fixed.
 
 #include "core/tier/cold_tiers.hpp"

@@ -147,7 +147,7 @@ void pieces_that_come_one_by_one_leave_half_of_the_share(void **) {
       if (!share.rests()) spend(share, [&] { clock.cpu += piece / 2; });
       const uint64_t rest = share.rest(2 * ms);
       assert_true(rest != 0);
-      if (i % 2 == 0) {  // woken too early, by somebody else
+      if (i % 2 == 0) {  // woken too early, by another thread
         clock.now += rest / 2;
         assert_true(share.rests());
         assert_int_equal(share.rest(2 * ms), rest - rest / 2);

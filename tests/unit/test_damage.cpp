@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Damage below HOST: bytes that come back from a spill file or from compressed memory other than they were put there.
-// Whoever wants them is told, by tier and use, and never given wrong ones; where another copy is left its bytes come
+// A call that wants them is told, by tier and use, and never given wrong ones; where another copy is left its bytes come
 // instead; the pool goes on, and damage that was on the way only is gone at the next try.
 
 #include "tests/unit/damage.hpp"
@@ -78,7 +78,7 @@ void registered_memory_over_damage(void **) {
   close_clean(world);
 }
 
-/// What is damaged for good is refused for good; whoever overwrites it has a good buffer again.
+/// What is damaged for good is refused for good; overwriting it makes the buffer good again.
 void damage_that_stays(void **) {
   const uint64_t size = 2 * page_bytes;
   World world = world_with({});

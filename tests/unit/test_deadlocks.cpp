@@ -13,7 +13,7 @@ namespace {
 
 using namespace weir::test;
 
-/// Holds all who come to one point until it is opened.
+/// Holds all threads that come to one point until it is opened.
 class Crowd {
  public:
   Crowd(World &world, const char *point) : points_(engine_of(world).points), point_(point) {
@@ -196,7 +196,7 @@ struct Rivals {
 };
 
 /// Each begins with the device of its stream. One makes room on that, or has all of it and makes room on the other, as the rival
-/// comes from there. Who is first then is not said; both come to their end.
+/// comes from there. Which is first then is not said; both come to their end.
 void sets_from_both_ends(void **) {
   for (const uint32_t first : {0U, 1U}) {
     for (const bool at_second_device : {false, true}) {
@@ -237,7 +237,7 @@ void a_set_that_waits_holds_nothing(void **) {
     {
       Task waiting([&] { return rivals.use(1 - first); });
       assert_true(keeps_waiting(waiting));
-      // It looks again after each of these, and claims what it can get for that long: who wants that memory waits for the look.
+      // It looks again after each of these, and claims what it can get for that long: a thread that wants that memory waits for the look.
       while (query(world, rivals.buffers[1 - first]).leases != 0) std::this_thread::yield();
       for (uint32_t d = 0; d < 2; ++d) world.fill(rivals.small[d], page_bytes, 7 + d, d);
       assert_false(waiting.ended());
@@ -311,7 +311,7 @@ struct Crossing {
   }
 };
 
-/// All of staging is with victims that wait for room in COMPRESSED, which the round under way makes: that needs none of it. And who
+/// All of staging is with victims that wait for room in COMPRESSED, which the round under way makes: that needs none of it. And a thread that
 /// waits for a slot to bring a page up gets it.
 void victims_past_host_meet_a_round_of_moves_down(void **state) {
   // The round itself, and the one within it that makes room for its pages: before its bytes are copied and after.

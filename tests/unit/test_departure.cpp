@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A device that thousands of buffers are at home on leaves the pool in parts: others have the lock in between, at every one of which the
-// pool does what it is asked for, and nobody calls the removal off any more once what is at home there is on its way elsewhere.
+// pool does what it is asked for, and no call calls the removal off any more once what is at home there is on its way elsewhere.
 
 #include "tests/unit/neighbours.hpp"
 #include "tests/unit/parts.hpp"
@@ -179,7 +179,7 @@ void it_is_called_off_until_it_is_empty(void **) {
   assert_in_range(too_late, 4, 8);
 }
 
-/// What ends while others have the lock is seen all the same: nobody tells of it again.
+/// What ends while others have the lock is seen all the same: it is not told again.
 void a_lease_that_ends_in_between_is_noticed(void **) {
   constexpr uint64_t pages = 5000;  // of which one is there
   World world(neighbours(20));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // DeviceMemory without a pool, on host devices that map a granule several times, once, or have no virtual memory: granules alone
-// and shared against a model, who waits for whom, and addresses. Each claim is also made with memory that fails at its n-th allocation.
+// and shared against a model, which caller waits for which, and addresses. Each claim is also made with memory that fails at its n-th allocation.
 
 #include "core/page/device_memory.hpp"
 #include "core/page/region_store.hpp"
@@ -124,7 +124,7 @@ void others_wait_for_the_maker_of_a_shared_granule(void **) {
     assert_true(!memory.give(&bundle, granule, 3) && memory.at(granule).client() == client_unknown);
     assert_true(memory.give(&bundle, granule, 3));
     assert_true(memory.at(granule).client() == 3 && !bundle.wiped);
-    // Who gives up leaves the making to others, and whose bytes are there is not known.
+    // A maker that gives up leaves the making to others, and it is not known whose bytes are there.
     for (const void *maker : {one, other}) {
       assert_true(site.claim(right, 0, maker) == WEIR_SUCCESS && bundle.maker == maker);
       memory.at(site.granule).set_client(0);
@@ -276,7 +276,7 @@ void what_does_not_add_up_is_named(void **) {
   site.check("device 7: 0 bytes are held, 65536 counted");
   site.memory.count_held(region, 0, false), state.borrowed = true;
   site.check("device 7: 65536 bytes are borrowed, 0 counted");
-  state.borrowed = false, state.granule = 0;  // which nobody has claimed for it
+  state.borrowed = false, state.granule = 0;  // which was not claimed for it
   site.check("device 7: pages and what is idle exceed what is held");
   state.granule = no_granule;
   site.memory.at(0).set_client(weir::physical::client_unused);

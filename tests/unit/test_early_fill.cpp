@@ -73,7 +73,7 @@ void a_set_comes_while_another_leaves(void **state) {
   close_clean(world);
 }
 
-/// Free memory is used at once: the first part needs nobody to leave.
+/// Free memory is used at once: the first part needs no page to leave.
 void what_fits_comes_before_anything_leaves(void **state) {
   World world = full_world(state);
   weir_buffer set = world.buffer(set_bytes), half = world.buffer(set_bytes / 2);

@@ -182,7 +182,7 @@ void a_trace_ends_at_the_size_that_was_asked_for(void **) {
   }
 }
 
-/// Whoever meets the full disk, the trace's thread or the call that ends the trace, says so: once.
+/// The full disk is reported once, by the trace's thread or by the call that ends the trace, whichever meets it.
 void a_full_disk_is_told_once(void **) {
   rlimit before{};
   assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Events: what each adds to which counter, rings that listen, and that a pool's counters are its events and nothing else: whoever
+// Events: what each adds to which counter, rings that listen, and that a pool's counters are its events and nothing else: a listener that
 // listened from the start and counts again gets the same sums.
 
 #include "tests/unit/event_ring.hpp"

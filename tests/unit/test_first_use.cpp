@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The first use of small buffers, when the place in their page may still hold another's bytes: it is zeroed once,
-// whole, whoever comes and whatever happens to its pages meanwhile. One thread is held in the middle of it, or stopped at each
+// whole, whichever thread comes and whatever happens to its pages meanwhile. One thread is held in the middle of it, or stopped at each
 // of its allocations in turn.
 
 #include "tests/unit/sharded.hpp"
@@ -57,7 +57,7 @@ weir_result use_part(World &world, bool host, weir_buffer buffer, weir_stream st
               : lease_part(world, buffer, stream, offset, seed);
 }
 
-/// The buffer lies on two pages, and only the second is named by who uses it: the first must not leave meanwhile.
+/// The buffer lies on two pages, and only the second is named by the lease: the first must not leave meanwhile.
 /// (Without virtual-memory management no small buffer lies on two pages.)
 void a_trim_meets_the_first_use(void **state) {
   for (const bool host : {false, true}) {

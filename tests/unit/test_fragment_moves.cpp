@@ -2,7 +2,7 @@
 //
 // A part of a buffer on its way to a granule that others share, whose runtime's call fails, any of them, after all of the
 // others have left that granule: it stays where it was, and the granule it was to go to is given back. No device memory may
-// be left that is charged to nobody.
+// be left that is charged to no client.
 
 // First: the fixture's macro `ok` would meet the core's own functions of that name.
 #include "tests/unit/interleaving.hpp"

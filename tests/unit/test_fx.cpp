@@ -27,7 +27,7 @@ CodedBlock coder(Form form, uint64_t largest) {
       weir::codec::fx_decode, largest, 64);
 }
 
-/// Encodes with a window that nobody would choose; escapes may be coded only if Writer does that.
+/// Encodes with a window that the encoder would not choose; escapes may be coded only if Writer does that.
 template <class Writer = weir::codec::FxWriter>
 uint64_t encode_with(Form form, bool rotated, uint8_t k, uint8_t base, const unsigned char *in,
                      uint64_t raw, unsigned char *out, uint64_t room, CpuLevel level) {

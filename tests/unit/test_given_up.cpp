@@ -126,7 +126,7 @@ void what_is_taken_back_stays_and_can_be_given_up_anew(void **) {
   assert_true(site.choose(2) == Numbers{2});
 }
 
-/// It was used meanwhile, and nobody has looked: what says that it stays is about the first time.
+/// It was used meanwhile, and no look has been made: what says that it stays is about the first time.
 void a_page_that_was_used_is_given_up_anew(void **) {
   Site site;
   site.give_up(1);

@@ -271,7 +271,7 @@ void a_choice_is_good_once(void **) {
   assert_int_equal(ledger.pieces(), 1);
 }
 
-/// A granule that is being made, or emptied, is given to nobody; undoing its claim leaves nothing of it.
+/// A granule that is being made, or emptied, is not given out; undoing its claim leaves nothing of it.
 void hidden_granules_are_left_alone(void **) {
   GranuleLedger ledger(page, heap());
   GranuleLedger::Claim made;

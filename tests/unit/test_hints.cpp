@@ -202,7 +202,7 @@ void what_a_demand_took_is_asked_for_again_once(void **) {
   assert_false(hints.retry());
   hints.ask_again(1, 0, 100, world);
   hints.ask_again(1, 0, 100, world);
-  assert_false(hints.pending());  // the room is somebody's for now
+  assert_false(hints.pending());  // the room is taken for now
   assert_true(hints.retry());
   PrefetchBatch again;
   hints.take(&again);

@@ -131,7 +131,7 @@ void a_place_remembers_the_last_work_of_a_stream(void **) {
   Stamp past;
   assert_true(site.history.past_of(site.region, 0, 100, &past));
   assert_int_equal(past.point(), late.point());
-  assert_true(past.write());  // whoever comes next waits for all of it
+  assert_true(past.write());  // the next use waits for all of it
   assert_true(site.history.past_ended(site.region, 300, 400, nullptr));
   assert_false(site.history.past_ended(site.region, 0, 100, nullptr));
   assert_false(site.history.past_ended(site.region, 0, 100, site.second.stream));

@@ -329,7 +329,7 @@ void a_hold_comes_while_copies_are_made(void **) {
   }
 }
 
-/// Two calls bring the same buffer in at once: whoever comes first has it, and the other is told.
+/// Two calls bring the same buffer in at once: the first has it, and the other is told.
 void two_holds_at_once(void **) {
   for (const Mode first : {reading, shared}) {
     for (const Mode second : {reading, shared}) {

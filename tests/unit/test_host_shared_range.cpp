@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Granules of one device in the range of another: who may map, unmap and free, whose link a copy takes, and that
+// Granules of one device in the range of another: which device may map, unmap and free, whose link a copy takes, and that
 // the host backend keeps WEIR_CAP_SHARED_RANGE to those that have it. Two threads map into one range at once.
 #include <time.h>
 

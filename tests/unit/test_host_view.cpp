@@ -104,7 +104,7 @@ void what_is_mapped_stays_mapped(void **) {
   view.look(rest, 0, pages);
   for (const weir_lease each : {first, second, third}) ok(weir_release(each, view.cpu));
   validate(view);
-  // Once nobody looks and the slots are given up, they are mapped again where they are then.
+  // Once no lease looks and the slots are given up, they are mapped again where they are then.
   view.fill(view.buffer, pages * page_bytes, 2);
   ok(view.lease(0, pages, WEIR_READ, &first, &address));
   view.look(address, 0, pages, 2);

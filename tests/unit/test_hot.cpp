@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The stamp of a buffer's last use: which of two releases it names when they are published in the wrong order, and that a
-// write stays known; and who may take it out.
+// write stays known; and which thread may take it out.
 
 #include "core/page/hot.hpp"
 
@@ -46,7 +46,7 @@ void another_streams_point_is_not_replaced(void **) {
   assert_int_equal(hot.last_use().bits, use(5, false).bits);
 }
 
-/// A buffer that the hit path gives to read, and who reads it.
+/// A buffer that the hit path gives to read, and its reader.
 struct Readable {
   static constexpr uint64_t generation = uint64_t{7} << weir::page::Word::generation_shift;
   static constexpr uint32_t home = 1;
@@ -68,7 +68,7 @@ void the_only_reader_takes_the_past_and_closes_the_hit_path(void **) {
   buffer.hot.word += weir::page::Word::reader;  // the slow way's own lease
   assert_int_equal(buffer.hot.take_past().bits, use(5, true).bits);
   assert_int_equal(buffer.hot.last_use().bits, 0);
-  assert_false(buffer.read());  // who came now would publish into what another stream is to have
+  assert_false(buffer.read());  // a reader now would publish into what another stream is to have
   assert_int_equal(buffer.leases(), weir::page::Word::reader);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Idle device memory goes back to the system after a grace period, on a clock of the test's own: never before, not what was
-// needed meanwhile, not all at once, not the reserve, and not at all where nobody asked for it. With VMM and without.
+// needed meanwhile, not all at once, not the reserve, and not at all where it was not asked for. With VMM and without.
 
 // First: the fixture's macro `ok` would meet the core's own functions of that name.
 #include "core/pool/pool.hpp"
@@ -50,7 +50,7 @@ struct IdleWorld : World {
     desc.host_budget = 64 * mib;
     desc.segment_size = 8 * mib;
     desc.idle_grace_ns = grace_ns;
-    desc.policy = "lru-window";  // nobody else reads the clock
+    desc.policy = "lru-window";  // nothing else reads the clock
     desc.flags = flags;
     desc.watermark_low_permille = 1;
     desc.watermark_high_permille = reserve;
@@ -58,7 +58,7 @@ struct IdleWorld : World {
     ok(weir_stream_create(context, 0, 0, &streams[0]));
   }
   weir::pool::Engine &engine() { return reinterpret_cast<weir::pool::Pool *>(pool)->engine(); }
-  /// What was used once and is nobody's any more.
+  /// What was used once and belongs to no buffer any more.
   void leave_idle(uint64_t bytes) {
     std::vector<weir_buffer> buffers;
     for (uint64_t at = 0; at < bytes; at += 8 * mib) {

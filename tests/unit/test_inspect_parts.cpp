@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Looking at all buffers holds nobody up: snapshots and lists of what was lost take the pool's lock for 1000 buffers at a time, and
+// Looking at all buffers holds up no call: snapshots and lists of what was lost take the pool's lock for 1000 buffers at a time, and
 // look at no further one after 4096 pages. What lives throughout is told of once, what comes or goes meanwhile once or not at all.
 
 #include <map>
@@ -37,7 +37,7 @@ void nobody_waits_for_more_than_a_part(void **) {
   struct Case {
     uint32_t buffers;
     uint64_t pages;  ///< of each
-    uint32_t parts;  ///< with one for numbers that are nobody's, where there are such left
+    uint32_t parts;  ///< with one for numbers that are no buffer's, where there are such left
   };
   const Case cases[] = {{1, 1, 1}, {1000, 1, 2}, {2500, 1, 3}, {200, 64, 4}, {3, 5000, 4}};
   for (const Case &each : cases) {

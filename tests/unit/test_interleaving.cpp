@@ -320,7 +320,7 @@ void a_hold_meets_an_eviction(void **state) {
   }
 }
 
-/// All room is on its way out: who needs some waits for it, and is not told that leases are in the way.
+/// All room is on its way out: an acquire that needs some waits for it, and is not told that leases are in the way.
 void an_acquire_waits_for_room_under_way(void **state) {
   for (const char *point : {"evict.claimed", "evict.unmapped"}) {
     World world = world_for(state);
@@ -439,7 +439,7 @@ void registration_meets_an_eviction(void **state) {
   }
 }
 
-/// What is nobody's is on its way out, by another thread; what is left has nowhere to go. Who needs room is not refused for that.
+/// Pages without an owner are on their way out, by another thread; the rest have nowhere to go. An acquire that needs room is not refused for that.
 void an_acquire_waits_for_what_was_nobodys(void **state) {
   for (const char *point : {"evict.claimed", "evict.unmapped"}) {
     World world({.options = std::string(small_host) + static_cast<const char *>(*state),

@@ -3,8 +3,8 @@
 // Interleavings below HOST: a page is on its way down, from HOST to COMPRESSED or STORAGE or from COMPRESSED to
 // STORAGE, or is coded again within COMPRESSED, and the thread that does so is held before its bytes are copied ("sink",
 // "recompress") or after ("sunk", "recompressed"), while others
-// read, overwrite, discard, register or destroy it. Whoever need not wait for the move does not; whatever the order,
-// every byte is right, the pool's invariants hold, and nobody is charged for anything in the end. Nothing depends on
+// read, overwrite, discard, register or destroy it. A call that need not wait for the move does not; whatever the order,
+// every byte is right, the pool's invariants hold, and no client is charged for anything in the end. Nothing depends on
 // time. Each test runs with and without virtual-memory management.
 
 #include "tests/unit/interleaving.hpp"
@@ -190,7 +190,7 @@ void a_read_is_slower_than_the_move(void **state) {
       stops.await("fill");
       d.go();
       d.arrive();
-      // Whatever was given up may be somebody else's now.
+      // Whatever was given up may be another buffer's now.
       for (uint32_t turn = 0; turn < 2; ++turn) {
         d.world.fill(other, two_pages, 9 + turn);
         ok(trim_all(d.world));
@@ -383,7 +383,7 @@ void what_sinks_is_destroyed(void **state) {
   });
 }
 
-/// Two ask for HOST's memory at once, and one who wants room there.
+/// Two ask for HOST's memory at once, and one that wants room there.
 void host_is_trimmed_twice(void **state) {
   for (const uint32_t level : {WEIR_TRIM_GRADUAL, WEIR_TRIM_SELECTIVE, WEIR_TRIM_EMERGENCY}) {
     each(state, [level](Descent &d) {
@@ -404,7 +404,7 @@ void host_is_trimmed_twice(void **state) {
   }
 }
 
-/// HOST is filled while pages leave it: who finds no room waits for the sinker, and is not refused.
+/// HOST is filled while pages leave it: a call that finds no room waits for the sinker, and is not refused.
 void a_full_host_meets_a_sink(void **state) {
   each(state, [](Descent &d) {
     constexpr uint32_t count = 18;

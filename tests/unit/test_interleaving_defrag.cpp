@@ -131,7 +131,7 @@ void a_moving_buffer_is_destroyed(void **state) {
         Gate gate(slabs.world.pool, point);
         Task defragment([&] { return slabs.defragment(); });
         gate.await();
-        ok(weir_buffer_destroy(slabs.world.pool, slabs.mover));  // waits for nobody
+        ok(weir_buffer_destroy(slabs.world.pool, slabs.mover));  // waits for nothing
         if (others) {
           for (weir_buffer buffer : slabs.stay) ok(weir_buffer_destroy(slabs.world.pool, buffer));
           slabs.stay.clear();
@@ -207,7 +207,7 @@ void a_moving_buffer_is_written_and_read_from_the_host(void **state) {
       ok(writer.join());
       ok(defragment.join());
     }
-    // Whoever works on its bytes has it: it stayed.
+    // The work on its bytes has it: it stayed.
     assert_int_equal(slabs.world.stats().slabs, 2);
     slabs.world.check(slabs.mover, tenant_bytes, 3);
     slabs.close();
@@ -265,7 +265,7 @@ void a_moving_buffer_is_acquired_on_the_cpu(void **state) {
   }
 }
 
-/// A call under way in the driver keeps nobody from another compaction of the same slabs.
+/// A call under way in the driver keeps no thread from another compaction of the same slabs.
 void two_compactions_meet(void **state) {
   for (const char *point : points) {
     Slabs slabs(state);
@@ -422,8 +422,8 @@ void two_requests_compact_at_once(void **) {
   }
 }
 
-/// Who waits for room looks whether moving things helps, without the lock. A lease that ends just then wakes nobody: he must
-/// look again himself.
+/// An acquire that waits for room looks whether moving things helps, without the lock. A lease that ends just then wakes no thread: the
+/// acquire must look again by itself.
 void a_lease_ends_while_its_waiter_compacts(void **) {
   World world({.device_pages = 4, .host_pages = 16});
   weir_buffer leased = world.buffer(3 * page_bytes);
@@ -443,7 +443,7 @@ void a_lease_ends_while_its_waiter_compacts(void **) {
       return result == WEIR_SUCCESS ? weir_release(second, world.streams[0]) : result;
     });
     gate.await();
-    gate.next("compact");  // once more, now known as one who waits
+    gate.next("compact");  // once more, now known as a waiter
     gate.await();
     ok(weir_release(lease, world.streams[0]));
     gate.open();

@@ -103,7 +103,7 @@ void a_trim_leaves_pages_alone_that_are_filling(void **state) {
   close_clean(world);
 }
 
-/// Where there is room, nobody waits for somebody else's eviction.
+/// Where there is room, no fill waits for another thread's eviction.
 void a_fill_passes_an_eviction_that_is_held(void **state) {
   for (const char *point : {"evict.claimed", "evict.unmapped"}) {
     World world = world_for(state);
@@ -208,7 +208,7 @@ void a_slab_dies_while_a_prefetch_brings_it_in(void **state) {
       return weir_prefetch(world.pool, world.streams[0], &use, 1);
     });
     gate.await();
-    ok(weir_buffer_destroy(world.pool, tenant));  // waits for nobody: the slab outlives it
+    ok(weir_buffer_destroy(world.pool, tenant));  // waits for nothing: the slab outlives it
     weir_buffer next = world.buffer(700, WEIR_DEVICE_DEFAULT, client);
     world.fill(next, 700, 2);  // elsewhere: its page would have to be waited for
     validate(world);
@@ -258,7 +258,7 @@ void a_trim_meets_a_prefetch(void **state) {
       return weir_prefetch(world.pool, world.streams[0], &use, 1);
     });
     gate.await();
-    ok(trim_all(world));  // the pages are nobody's to take yet
+    ok(trim_all(world));  // the pages can't be taken yet
     gate.open();
     ok(prefetch.join());
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Interleavings of slabs: a page is on its way when it runs empty, or is empty when it goes; its slab stays for as long as it
-// has pages. Whoever comes next waits for none of that, and nothing of the dead is kept. As test_interleaving.cpp.
+// has pages. The next buffer waits for none of that, and nothing of the dead is kept. As test_interleaving.cpp.
 
 #include "tests/unit/interleaving.hpp"
 
@@ -22,7 +22,7 @@ void the_last_tenant_is_destroyed_while_its_page_leaves(void **state) {
       Gate gate(world.pool, point);
       Task trim([&] { return trim_all(world); });
       gate.await();
-      ok(weir_buffer_destroy(world.pool, tenant));  // waits for nobody
+      ok(weir_buffer_destroy(world.pool, tenant));  // waits for nothing
       weir_buffer next = world.buffer(600, WEIR_DEVICE_DEFAULT, client);
       world.fill(next, 600, 2);  // nor does this
       validate(world);
@@ -84,7 +84,7 @@ void memory_is_not_taken_from_an_empty_page_that_leaves(void **state) {
       Gate gate(world.pool, point);
       Task trim([&] { return trim_all(world); });
       gate.await();
-      ok(weir_malloc(world.pool, 0, nullptr, 600, &next));  // waits for nobody
+      ok(weir_malloc(world.pool, 0, nullptr, 600, &next));  // waits for nothing
       assert_int_equal(world.stats().device_held_bytes, page_bytes);
       std::memset(reinterpret_cast<void *>(next), 7, 600);
       validate(world);

@@ -80,7 +80,7 @@ uint64_t address_of(World &world, weir_buffer buffer) {
   return address;
 }
 
-/// Without bytes and without memory it is as it was before its first use, but that somebody knows where it is.
+/// Without bytes and without memory it is as it was before its first use, but that its address has been told.
 void what_was_used_stays(void **state) {
   World world = shared_world(
       state, budget_pages + 2);  // one of the others may have to do without a neighbour
@@ -121,7 +121,7 @@ void what_was_written_elsewhere_stays(void **state) {
 void what_was_told_stays(void **state) {
   World world = shared_world(state, budget_pages + 2);
   weir_buffer buffer = world.buffer(other_size);
-  weir_buffer beside = world.buffer(size_of_two);  // so that nobody else has the granule they share
+  weir_buffer beside = world.buffer(size_of_two);  // so that no other has the granule they share
   const uint64_t told = query(world, buffer).address;
   assert_int_not_equal(told, 0);
   const std::vector<weir_buffer> old = half_of(world, full(world));

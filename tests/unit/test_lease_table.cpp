@@ -103,7 +103,7 @@ void the_word_and_the_pages_tell_of_parts_while_there_are_some(void **) {
   assert_int_equal(site.region.pages[0].leases, 2);
   assert_int_equal(site.region.pages[1].leases, 2);
   assert_int_equal(site.region.pages[2].leases, 0);
-  site.table.drop(site.part(0, 1), WEIR_READ, &site.lease);  // nobody's
+  site.table.drop(site.part(0, 1), WEIR_READ, &site.lease);  // no lease's
   site.table.drop(site.part(page - 1, page + 1), WEIR_READ, &site.other);
   assert_int_equal(site.region.pages[0].leases, 1);
   assert_true((site.word() & Word::partial) != 0);

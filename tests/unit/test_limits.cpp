@@ -144,7 +144,7 @@ void expect_pages(weir_context context, const weir_pool_desc &desc, uint64_t pag
   ok(weir_context_destroy(context));
 }
 
-/// Of granules of 2 MiB pages have two, and large pages are as large as the budget has 64 of, if nobody says otherwise.
+/// Of granules of 2 MiB pages have two, and large pages are as large as the budget has 64 of, if the description says nothing else.
 void pages_of_large_devices(void **) {
   struct Case {
     const char *options;

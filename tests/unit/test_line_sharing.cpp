@@ -120,7 +120,7 @@ void both_leave_at_once(void **) {
   }
 }
 
-/// A demotion that somebody else's acquire stops on its way: the page stays, whichever of them it was.
+/// A demotion that another thread's acquire stops on its way: the page stays, whichever of them it was.
 void one_is_wanted_back_on_its_way(void **) {
   World world = lines();
   Pair pair(world);

@@ -225,7 +225,7 @@ void a_folder_that_cannot_be_written_is_an_error(void **) {
   put(path + "/x", "");
   refused(folder.path(), path.c_str());
   assert_int_equal(folder.files().size(), 2);
-  if (geteuid() == 0) return;  // who may write everywhere
+  if (geteuid() == 0) return;  // root may write everywhere
   const std::string closed = folder.path() + "/closed";
   assert_int_equal(mkdir(closed.c_str(), 0500), 0);
   refused(closed, closed.c_str());

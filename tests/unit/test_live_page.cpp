@@ -76,7 +76,7 @@ class Look {
     assert_int_equal(pread(file(), &header, sizeof header, 0), sizeof header);
     return header;
   }
-  /// As it lies there: nobody writes at this moment, or the caller can tell.
+  /// As it lies there: the program does not write at this moment, or the caller can tell.
   live::Slot slot(uint32_t number = 0) const {
     live::Slot slot{};
     assert_int_equal(
@@ -122,7 +122,7 @@ void the_page_is_sealed_and_found(void **) {
   const Look look(home);
   constexpr int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE;
   assert_int_equal(fcntl(look.file(), F_GET_SEALS) & seals, seals);
-  // Not even who opens it for writing, as root can, writes.
+  // Not even a process that opens it for writing, as root can, writes.
   const live::Descriptor writer(
       open(("/proc/self/fd/" + std::to_string(entry.file)).c_str(), O_RDWR | O_CLOEXEC));
   if (writer) {
@@ -252,7 +252,7 @@ void a_dead_process_has_no_start(void **) {
   if (child == 0) _exit(0);
   siginfo_t ended{};
   assert_int_equal(waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT), 0);
-  assert_true(live::start_time_of(child) == 0);  // nobody has asked for its status yet
+  assert_true(live::start_time_of(child) == 0);  // it is not reaped yet
   assert_int_equal(waitpid(child, nullptr, 0), child);
   assert_true(live::start_time_of(child) == 0);
 }

@@ -66,7 +66,7 @@ void a_callback_that_has_no_thread_leaves_the_former(void **) {
   engine_of(world).lose_device(1);
   assert_true(former.await());
   assert_int_equal(later.count, 0);
-  // It is told of once, and who comes after it too.
+  // It is told of once, and a callback set after it is told too.
   ok(weir_pool_set_loss_callback(world.pool, Told::tell, &later));
   assert_true(later.await());
   ok(weir_pool_set_loss_callback(world.pool, nullptr, nullptr));

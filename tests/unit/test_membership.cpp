@@ -223,7 +223,7 @@ void a_remote_lease_is_waited_for(void **) {
   close_clean(world);
 }
 
-/// While it leaves nobody leases on it, though others use its buffers and all of them lie there.
+/// While it leaves no stream leases on it, though others use its buffers and all of them lie there.
 void it_takes_no_hits(void **) {
   World world(two());
   weir_buffer buffer = world.buffer(size, 1);
@@ -305,7 +305,7 @@ struct Told {
   }
 };
 
-/// By device, generation and bytes to the callback; by buffer and range to whoever asks.
+/// By device, generation and bytes to the callback; by buffer and range to a caller that asks.
 void a_loss_is_told(void **) {
   World world(two());
   Told told;
@@ -352,7 +352,7 @@ void a_loss_is_told(void **) {
   }
   assert_int_equal(of_dirty, 3 * page_bytes);
   ok(weir_pool_set_loss_callback(world.pool, nullptr, nullptr));
-  // One who asks later is told as well.
+  // A callback set later is told as well.
   Told late;
   late.pool = world.pool;
   ok(weir_pool_set_loss_callback(world.pool, Told::tell, &late));
@@ -392,7 +392,7 @@ void a_lost_device_leaves(void **) {
   expect_result(WEIR_ERROR_DATA_LOST, world.acquire(small, WEIR_READ, &lease));
   world.fill(small, 1000, 5, 0);
   world.check(small, 1000, 5, 0);
-  // Who shared its slab, or takes a place there, has nothing of the loss.
+  // A buffer that shared its slab, or takes a place there, is not lost.
   weir_buffer later = world.buffer(1000, 0);
   for (weir_buffer fine : {virgin, later}) {
     std::vector<uint8_t> bytes(1000);

@@ -29,7 +29,7 @@ class NthStop {
   NthStop(const NthStop &) = delete;
   NthStop &operator=(const NthStop &) = delete;
 
-  /// Whether somebody stands there. False: what was to come there has ended.
+  /// Whether a thread stands there. False: what was to come there has ended.
   bool await() {
     std::unique_lock hold(mutex_);
     changed_.wait(hold, [this] { return standing_ || over_; });
@@ -131,7 +131,7 @@ struct Scene {
     }
   }
 
-  /// Whoever was lost is known to be after this.
+  /// A device that was lost is known to be after this.
   void touch() {
     std::vector<uint8_t> bytes(size);
     for (Content *each : all())
@@ -233,7 +233,7 @@ weir_result to_leaves(Scene &scene) {
 weir_result from_leaves(Scene &scene) {
   return weir_pool_remove_device(scene.world.pool, from, WEIR_INFINITE);
 }
-/// On the other device, so that it is in nobody's way but the mover's.
+/// On the other device, so that it is in no other's way but the mover's.
 weir_result write(Scene &scene) {
   Kernel kernel{0, size, 9, 0};
   const weir_result result = run(scene.world, scene.only.buffer, WEIR_DISCARD_WRITE, &kernel, to);
@@ -259,7 +259,7 @@ bool is_one_of(const Of &outcome, const std::vector<Of> &allowed) {
   return std::find(allowed.begin(), allowed.end(), outcome) != allowed.end();
 }
 
-/// It may wait for who stands there: that one goes on when it has had time to begin.
+/// It may wait for the thread that stands there, which goes on when it has had time to begin.
 weir_result act_beside(Scene &scene, const Case &what, NthStop *stop) {
   Task action([&] { return what.action(scene); });
   (void)keeps_waiting(action);
@@ -317,7 +317,7 @@ constexpr weir_result fine = WEIR_SUCCESS;
 const std::vector<Outcome> both_work = {{fine, fine}};
 const std::vector<Outcome> works_or_blocks = {{fine, fine}, {WEIR_ERROR_WOULD_BLOCK, fine}};
 const std::vector<Outcome> mover_may_meet_loss = {{fine, fine}, {fine, WEIR_ERROR_DEVICE_LOST}};
-/// A removal that is called off too late goes on, and who called is told.
+/// A removal that is called off too late goes on, and the caller is told.
 const std::vector<Outcome> stays_or_left = {{fine, WEIR_ERROR_CANCELLED},
                                             {WEIR_ERROR_INVALID_ARGUMENT, fine}};
 const std::vector<Outcome> refused = {{WEIR_ERROR_INVALID_ARGUMENT, fine}};
@@ -373,7 +373,7 @@ void lose_at_every_call(Way way, uint32_t victim) {
       print_message("device %u%s: %lld calls, at %llu of them something was lost\n", victim,
                     options, static_cast<long long>(n - 1),
                     static_cast<unsigned long long>(some_lost));
-      assert_true(n > 3);  // of any kind: how many depends on who waits for whom
+      assert_true(n > 3);  // of any kind: how many depends on which thread waits for which
       break;
     }
   }

@@ -130,7 +130,7 @@ void values_are_what_the_calls_tell(void **) {
   close_clean(world);
 }
 
-/// Also what takes a look at all buffers, which nobody else takes then.
+/// Also what takes a look at all buffers, which nothing else takes then.
 void it_needs_no_live_page(void **) {
   (void)setenv("WEIR_LIVE", "0", 1);
   World world({.device_pages = 8});
@@ -225,7 +225,7 @@ void pools_of_a_name_keep_their_numbers(void **) {
   close_clean(world);
 }
 
-/// None ends while it is looked at, and who is looked at while he comes or goes is there whole or not at all.
+/// None ends while it is looked at, and one that comes or goes while it is looked at is there whole or not at all.
 void pools_come_and_go_meanwhile(void **) {
   World world({.device_pages = 4});
   std::atomic<bool> over{false}, failed{false};

@@ -97,7 +97,7 @@ void what_is_seen_late_is_not_counted(void **) {
   assert_false(copies.watches());
   assert_false(copies.due(8'000'000 + CopySamples::pause_ns - 1));
   assert_true(copies.due(8'000'000 + CopySamples::pause_ns));
-  // One that nobody has looked at for longer than half of what it seems to have taken.
+  // One that was not looked at for longer than half of what it seems to have taken.
   copies.watch(0, 8, 100);
   assert_false(copies.look(40'000'000, answers(End::passed), &took));
   assert_int_equal(copies.missed(), 1);
@@ -108,7 +108,7 @@ void what_is_seen_late_is_not_counted(void **) {
   assert_int_equal(copies.missed(), 1);
 }
 
-/// Copies from HOST are watched one by one, by whoever comes by, until some are counted.
+/// Copies from HOST are watched one by one, by any thread that comes by, until some are counted.
 void copies_from_host_are_sampled(void **) {
   for (const uint64_t flags : {uint64_t{0}, uint64_t{WEIR_POOL_NO_BACKGROUND}}) {
     World world({.device_pages = 4, .host_pages = 64, .flags = flags});

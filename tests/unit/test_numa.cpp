@@ -281,7 +281,7 @@ void demote(World &world, uint32_t device) {
   ok(weir_pool_trim(world.pool, device, WEIR_TRIM_EMERGENCY, WEIR_WHOLE, nullptr));
 }
 
-/// A chunk for each node; whoever finds his own full, and no budget for more, takes the other's.
+/// A chunk for each node; a thread that finds its own full, and no budget for more, takes the other's.
 void chunks_are_made_for_nodes(void **) {
   const uint64_t chunk = uint64_t{64} << 20U;
   World world =

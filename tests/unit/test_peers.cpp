@@ -337,7 +337,7 @@ void not_through_the_host(void **) {
   const char *staged = "host.links=0-1:nvlink:150G:1:0:staged,h-0:pcie:16G,h-1:pcie:16G";
   nobody_borrows(two(with_links(staged).c_str()));
 }
-/// The kind is enough where nobody tells a bandwidth.
+/// The kind is enough where no bandwidth is told.
 void by_kind_alone(void **) {
   World world(two(with_links("host.links=0-1:infinity_fabric:0,h-0:pcie:0,h-1:pcie:0").c_str()));
   Herd herd(world, 8);
@@ -374,7 +374,7 @@ void within_a_clients_quota(void **) {
   close_clean(world);
 }
 
-/// A page that does not fill its granule shows nothing of who had that before.
+/// A page that does not fill its granule shows nothing of the client that had that before.
 void nothing_of_another_client_is_seen(void **) {
   const std::string options = std::string(fast_peer) + ";host.multi_map=0";
   World world(two(options.c_str()));

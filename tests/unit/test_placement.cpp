@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where buffers are at home when Weir chooses, and to whom a full device lends its pages out: on machines described in a few
+// Where buffers are at home when Weir chooses, and to which devices a full one lends its pages out: on machines described in a few
 // words, as an engineer who knows the machine would have it.
 
 #include "tests/unit/placement_site.hpp"
@@ -255,13 +255,13 @@ void others_may_use_it(void **) {
   close_clean(world);
 }
 
-// ---- to whom pages are lent ----
+// ---- to which device pages are lent ----
 
 constexpr const char *all_to_all =
     "host.devices=4;host.links=0-1:nvlink:50G,0-2:nvlink:50G,0-3:nvlink:50G,1-2:nvlink:50G,"
     "1-3:nvlink:50G,2-3:nvlink:50G,h-0:pcie:16G,h-1:pcie:16G,h-2:pcie:16G,h-3:pcie:16G";
 
-/// Links alike: whoever has the most idle memory takes the next page.
+/// Links alike: the device with the most idle memory takes the next page.
 void the_idlest_neighbour_lends(void **) {
   Site site(all_to_all, first(4));
   weir_buffer own = site.make(16 * page_bytes, {}, 1);
@@ -293,7 +293,7 @@ void borrowers_spread(void **) {
   const weir_device taken = site.used(2) != 0 ? 2U : 3U;
   assert_int_equal(site.used(2) + site.used(3), page_bytes);
   site.empty(1);
-  // The page of 1 is no worse off than that of 0: where it goes nobody else's has gone.
+  // The page of 1 is no worse off than that of 0: it goes where no other has gone.
   const weir_device free_one = taken == 2 ? 3U : 2U;
   assert_true(site.used(free_one) == page_bytes || site.used(0) == page_bytes);
   assert_int_equal(site.used(taken), page_bytes);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The planner's thread is behind the program: who is short of room learns what has been logged, and what leaves is what the plan has done
+// The planner's thread is behind the program: a call that is short of room learns what has been logged, and what leaves is what the plan has done
 // with by then. The pool is driven by hand, so the planner looks only where the test lets it.
 
 #include "tests/unit/hand_driven.hpp"
@@ -13,7 +13,7 @@ using namespace weir::test;
 
 constexpr uint32_t many_pages = 512, many = 768;  // of the device; buffers of a page
 
-/// Uses that find nothing there, while nobody looks at plans.
+/// Uses that find nothing there, while no thread looks at plans.
 uint32_t misses_in(Loop &loop, uint32_t operations) {
   uint32_t misses = 0;
   for (; operations != 0; --operations) {
@@ -46,7 +46,7 @@ void who_is_short_of_room_gives_up_what_is_due(void **) {
 void nobody_learns_beyond_the_share(void **) {
   World world = large_enough();
   Loop loop = followed(world);
-  // Each look finds that a second more was used, by whoever learns.
+  // Each look finds that a second more was used, by the learner.
   test_clock.step = 1'000 * ms;
   const uint64_t learned = world.stats().learned_operations;
   (void)misses_in(loop, 2 * many);

@@ -18,7 +18,7 @@ using weir::PlanEnd;
 using weir::What;
 using weir::test::EventRing;
 
-/// A pool with somebody who listens, from the start to the end.
+/// A pool with a listener, from the start to the end.
 struct Told {
   EventRing ring{EventRing::bit_of(What::plan_made) | EventRing::bit_of(What::plan_ended) |
                      EventRing::bit_of(What::trust),

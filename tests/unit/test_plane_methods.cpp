@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Blocks of planes: round trips of every length, form, effort and plan between pages that nobody may touch; rooms of
+// Blocks of planes: round trips of every length, form, effort and plan between pages that must not be touched; rooms of
 // every size; ratios that the kinds of numbers must reach, made up here and recorded; and coded blocks as a disk may
 // leave them, which must be refused or give other content, and never touch what is not theirs (ASan watches too).
 //

@@ -130,7 +130,7 @@ struct Program {
   }
 };
 
-/// *prefetched: bytes that came ahead, though nobody asked for any.
+/// *prefetched: bytes that came ahead, though none were asked for.
 void repeat_without_memory(Memory *memory, int64_t n, uint64_t *prefetched) {
   weir_context context = context_with(memory);
   weir_pool pool = nullptr;

@@ -144,7 +144,7 @@ void what_is_planned_is_there_when_it_is_needed(void **) {
   program.end();
 }
 
-/// Dirty pages leave by a copy that nobody waits for: by the time their room is needed they are clean.
+/// Dirty pages leave by a copy that no thread waits for: by the time their room is needed they are clean.
 void what_is_given_up_is_cleaned_where_it_lies(void **) {
   World world = world_of("auto");
   Program program(world);
@@ -170,7 +170,7 @@ void what_is_cleaned_is_still_on_the_device(void **) {
   program.end();
 }
 
-/// Whoever cleans does not wait for a kernel: pages that one still works on are cleaned when it has ended.
+/// The cleaner does not wait for a kernel: pages that one still works on are cleaned when it has ended.
 void work_that_has_not_ended_is_not_waited_for(void **) {
   World world = world_of("auto");
   Program program(world);
@@ -229,7 +229,7 @@ void what_others_hold_is_not_planned_with(void **) {
   program.end();
 }
 
-/// The same program, planned by nobody.
+/// The same program, without a planner.
 void lru_window_does_none_of_this(void **) {
   World world = world_of("lru-window");
   Program program(world);
@@ -379,7 +379,7 @@ void memory_is_taken_back_from_a_plan(void **) {
   program.end();
 }
 
-/// The page that is being copied is wanted by a writer, who waits: HOST has the version before, the device the new one.
+/// The page that is being copied is wanted by a writer, which waits: HOST has the version before, the device the new one.
 void a_writer_waits_for_the_copy_of_what_is_cleaned(void **) {
   World world = world_of("auto");
   Program program(world);
@@ -407,7 +407,7 @@ void a_writer_waits_for_the_copy_of_what_is_cleaned(void **) {
   program.end();
 }
 
-/// Who looks for what to bring meets it on its way out: it is brought when it has left, not taken for being there.
+/// A look for what to bring meets it on its way out: it is brought when it has left, not taken for being there.
 void what_leaves_as_it_is_wanted_is_brought_afterwards(void **) {
   const uint64_t small = 2 * page_bytes, large = pages * page_bytes;  // for which all others go
   World world = world_of("auto");

@@ -183,7 +183,7 @@ struct Planned {
 
 using Numbers = std::vector<uint32_t>;
 
-/// Nobody uses it again; of what was given up somebody may.
+/// A page without an owner is not used again; what was given up may be.
 void what_has_no_owner_goes_before_what_was_given_up(void **) {
   Planned site;
   assert_true(site.choose(2) == (Numbers{0, 1}));

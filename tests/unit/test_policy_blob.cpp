@@ -122,7 +122,7 @@ void counts_that_do_not_fit_the_bytes_are_refused(void **) {
     const auto old = codec::load_little<uint32_t>(bytes.data() + at);
     for (const uint32_t count :
          {old + 1, old - 1, UINT32_MAX, uint32_t{1} << 31, uint32_t{65536}}) {
-      // More streams than are used harm nobody; their number has a limit.
+      // More streams than are used do no harm; their number has a limit.
       if (at == header_bytes && count == old + 1) continue;
       const Bytes other = with(bytes, at, count);
       assert_int_equal(check_blob(other, usual_terms).code(), WEIR_ERROR_CORRUPT);

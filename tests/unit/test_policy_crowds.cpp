@@ -120,7 +120,7 @@ void other_clients_pages_are_not_looked_at_each_time(void **) {
   assert_in_range(site.looks_each(8192, 7), 1, crowd / 8192 + 250);
 }
 
-/// Whoever makes room for all sees all, and who did in his quota before sees what has come since.
+/// A call that makes room for all sees all, and one that made room in its quota before sees what has come since.
 void a_clients_pages_are_known_in_both_ways(void **) {
   Site site;
   site.gather();
@@ -191,7 +191,7 @@ void pages_of_one_client_that_come_and_go_take_no_more_memory(void **) {
   uint64_t most = 0;
   for (uint32_t i = 0; i < 100'000; ++i) {
     come_of(7);
-    site.pages.used.erase(next - 1);  // nobody chose it
+    site.pages.used.erase(next - 1);  // it was not chosen
     if (i == 1000) most = memory.bytes();
   }
   assert_in_range(memory.bytes(), 1, 2 * most);
@@ -294,7 +294,7 @@ void without_memory_no_page_of_a_client_is_forgotten(void **) {
   assert_true(failures >= 3);
 }
 
-/// What is lent counts in its owner's quota, and what is nobody's in none.
+/// What is lent counts in its owner's quota, and what has no owner in none.
 void a_quota_gets_room_from_what_is_lent_alone(void **) {
   Site site;
   for (uint32_t page = 0; page < crowd; ++page) {
@@ -311,7 +311,7 @@ void a_quota_gets_room_from_what_is_lent_alone(void **) {
   while (!site.policy->list_own(7)) {
   }
   const uint64_t before = site.pages.looks;
-  site.pages.ownerless.insert(crowd + 1);  // its owner has died, and nobody could tell
+  site.pages.ownerless.insert(crowd + 1);  // its owner has died, which was not told
   assert_true(site.choose(3, 7) == (std::vector<uint32_t>{crowd, crowd + 2}));
   assert_in_range(site.pages.looks - before, 1, 32);
   assert_int_equal(site.choose(2 * crowd).size(), crowd + 1);
@@ -327,7 +327,7 @@ void crowded_pages_are_looked_at_when_they_are_to_go(void **) {
     site.pages.crowded[page] = site.pages.used[page];
   }
   for (uint32_t page = 0; page < 10; ++page) site.pages.leased.insert(page);
-  // Pages 10 to 19 are used all the time, and nobody says so.
+  // Pages 10 to 19 are used all the time, which is not told.
   const auto use_some = [&] {
     for (uint32_t page = 10; page < 20; ++page) site.pages.used[page] = ++site.pages.clock;
   };

@@ -99,7 +99,7 @@ void all_devices_share_the_memory(void **) {
   world.close();
 }
 
-/// The buffers that live are known to those who learn from then on.
+/// The buffers that live are known to what learns from then on.
 void a_device_that_comes_later_gets_its_part(void **) {
   World world = learning({.options = two_devices,
                           .device_pages = 64,
@@ -199,7 +199,7 @@ void a_whole_cpu_is_never_used_up(void **) {
   world.close();
 }
 
-/// Nobody would go on with it.
+/// No thread would go on with it.
 void a_plan_ends_with_the_share(void **) {
   World world = learning({.device_pages = 64, .host_pages = 512});
   std::vector<weir_buffer> buffers;
@@ -243,7 +243,7 @@ void the_longer_nothing_comes_the_rarer_it_is_looked(void **) {
   }
   assert_in_range(looks, 1, 100);
   assert_in_range(idle, 1'000 * ms, 20'000 * ms);
-  use(world, buffer);  // a hit, which knows of nobody: it is found at the next look
+  use(world, buffer);  // a hit, which wakes no thread: it is found at the next look
   assert_int_equal(plans_of(world).rest_ns(), 1'000 * ms);
   assert_true(engine_of(world).upkeep().look_at_plans());
   assert_true(plans_of(world).rest_ns() < ms);

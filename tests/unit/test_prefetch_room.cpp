@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Prefetches and acquires that are after the same room: nobody but a lease makes an acquire answer WOULD_BLOCK. What Weir's
+// Prefetches and acquires that are after the same room: only a lease makes an acquire answer WOULD_BLOCK. What Weir's
 // own threads have in hand (pages they have chosen as victims, granules they have taken for a prefetch) comes back by
 // itself, and is waited for.
 

@@ -61,7 +61,7 @@ void births_come_before_an_operation_and_deaths_after_it(void **) {
   log.born(5, 1, 100, 0);
   log.born(3, 1, 200, 0);
   log.born(9, 1, 300, 1);                      // another stream's
-  log.born(4, 1, 400, ProgramLog::no_stream);  // of whoever comes first
+  log.born(4, 1, 400, ProgramLog::no_stream);  // of the stream that comes first
   const uint32_t first = operate(log, 1, {5, 3});
   log.died(3);
   log.died(5);
@@ -152,7 +152,7 @@ void a_number_that_is_given_again_is_another_life(void **) {
   ProgramLog log(sizes(8, 32, 8), std::pmr::get_default_resource());
   const uint32_t old = log.born(1, 1, 100, 0);
   operate(log, 1, {1});
-  const uint32_t fresh = log.born(1, 2, 200, 0);  // nobody has said that the old one died
+  const uint32_t fresh = log.born(1, 2, 200, 0);  // the old one's death was not told
   assert_true(old != fresh);
   assert_int_equal(log.lives().of(1), fresh);
   assert_false(log.lives()[old].alive);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Leases of one range of a resident buffer take no lock of the pool's, and are no more than leases of that range: what is beside it may be
-// leased, may leave the device, and waits for nobody. What overlaps conflicts and waits as ever.
+// leased, may leave the device, and waits for nothing. What overlaps conflicts and waits as ever.
 
 #include <map>
 

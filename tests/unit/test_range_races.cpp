@@ -17,7 +17,7 @@ namespace {
 using namespace weir::test;
 using Scene = RangeScene;
 
-/// Who is about to take a lease under the pool's lock sees one that comes in the meantime, on the bytes that it is of.
+/// An acquire that is about to take a lease under the pool's lock sees one that comes in the meantime, on the bytes that it is of.
 void a_slow_lease_sees_what_came_before_it(void **) {
   Watchdog dog;
   for (const bool overlaps : {true, false}) {
@@ -71,7 +71,7 @@ void a_slow_lease_waits_for_what_came_and_went(void **) {
   dog.stop();
 }
 
-/// Pages that are being evicted are closed: the hit path grants none of them, and who asks gets what was written.
+/// Pages that are being evicted are closed: the hit path grants none of them, and an acquire gets what was written.
 void pages_on_their_way_out_are_not_leased(void **) {
   Watchdog dog;
   for (const char *point : {"evict.claimed", "evict.unmapped"}) {
@@ -141,7 +141,7 @@ void nobody_takes_what_is_leased(void **) {
   }
 }
 
-/// Who has which page now, as the test's threads know it.
+/// Which thread has which page now, as the test's threads know it.
 struct Pages {
   std::array<std::atomic<int>, pages> readers{}, writers{};
   std::atomic<uint64_t> wrong{0};

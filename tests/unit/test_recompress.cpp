@@ -187,7 +187,7 @@ void only_where_it_is_wanted(void **) {
   }
 }
 
-/// A damaged blob is not replaced by a sound one of who knows what: whoever reads the page is told.
+/// A damaged blob is not replaced by a sound one of unknown bytes: a call that reads the page is told.
 void damage_is_not_covered_up(void **) {
   Idle world(Idle::setup(8, nullptr, idle));
   uint64_t bytes = 0;
@@ -233,7 +233,7 @@ void beside(Idle &world, Body meanwhile) {
   assert_string_equal(world.engine().validate().c_str(), "");
 }
 
-/// Nobody is about to read the old blob: it goes.
+/// No thread is about to read the old blob: it goes.
 void it_is_brought_up_meanwhile(void **) {
   Idle world(Idle::setup(8, nullptr, idle));
   beside(world, [&] { world.use(0); });
@@ -241,7 +241,7 @@ void it_is_brought_up_meanwhile(void **) {
   world.end();
 }
 
-/// Somebody is about to: it stays where it is, and whatever is freed in its stead is another's.
+/// A thread is about to: it stays where it is, and whatever is freed in its stead is another's.
 void it_is_being_brought_up(void **) {
   Idle world(Idle::setup(8, nullptr, idle));
   test_clock.pass(2 * idle);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// RegionPin (core/page/region_pin.hpp), without a pool: it counts, moves with its value, names the region to the one who gives the
+// RegionPin (core/page/region_pin.hpp), without a pool: it counts, moves with its value, names the region to the one that gives the
 // last pin back, and in checked builds a forgotten one ends the process.
 
 #include "core/page/region_pin.hpp"
@@ -32,7 +32,7 @@ void the_last_pin_names_the_region(void **) {
   assert_false(region.pin_count.any());
 }
 
-/// While a page of it is on the move the region is not to be retired, whoever gives a pin back.
+/// While a page of it is on the move the region is not to be retired, whichever pin is given back.
 void a_page_on_the_move_counts_too(void **) {
   Region region(7, std::pmr::new_delete_resource());
   region.pin_count.page_busy();

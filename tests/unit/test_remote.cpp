@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Leases on another device's memory (WEIR_USE_ALLOW_REMOTE): nothing is copied, the bytes are right whoever writes and
+// Leases on another device's memory (WEIR_USE_ALLOW_REMOTE): nothing is copied, the bytes are right whichever device writes and
 // reads them, and the pages stay where they are for as long as the lease and its work. Conflicts, waiting and sets of both
 // kinds are as the documentation says.
 
@@ -125,7 +125,7 @@ void conflicts_as_a_lease_there(void **) {
   world.fill(buffer, size, 1, 1);
   weir_lease lease = nullptr;
   weir_lease other = nullptr;
-  // Readers anywhere beside each other; a writer beside nobody, whoever of them is the remote one.
+  // Readers anywhere beside each other; a writer beside no other, whichever of them is the remote one.
   ok(acquire_remote(world, buffer, WEIR_READ, &lease));
   ok(world.acquire(buffer, WEIR_READ, &other, nullptr, 1));
   ok(weir_release(other, world.streams[1]));

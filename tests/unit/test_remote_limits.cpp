@@ -313,7 +313,7 @@ void the_writer_and_the_memory_are_lost_on_the_way(void **) {
 
 // ---- devices that come and go ----
 
-/// What was mapped before a device came is not in its reach; and one that leaves waits for those who use its memory.
+/// What was mapped before a device came is not in its reach; and one that leaves waits for the work that uses its memory.
 void devices_come_and_go(void **) {
   World world(two());
   ok(weir_pool_remove_device(world.pool, 1, 0));

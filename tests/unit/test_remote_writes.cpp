@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who may be writing on other devices' memory: until when it is known, and what is lost with a writer. No pool is needed.
+// Which streams may be writing on other devices' memory: until when that is known, and what is lost with a writer. No pool is needed.
 
 #include "core/lease/remote_writes.hpp"
 

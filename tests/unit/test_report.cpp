@@ -328,7 +328,7 @@ void without_a_pool(void **) {
   world.close();
 }
 
-/// The error of an asynchronous acquire comes to who waits for it, with all that the report needs.
+/// The error of an asynchronous acquire comes to the thread that waits for it, with all that the report needs.
 void of_an_asynchronous_acquire(void **) {
   World world({.device_pages = 4});
   weir_buffer large = buffer(world, "large", 5);

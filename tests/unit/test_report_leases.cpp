@@ -131,7 +131,7 @@ void whose_leases_they_are(void **) {
   expect_report({"to read all of it: stream ", " of the CPU ", on_stream(cpu).c_str()});
   ok(weir_release(other, cpu));
   ok(weir_stream_close(cpu));
-  // Released since: nobody is named.
+  // Released since: no stream is named.
   expect_report({"unreleased leases 0"});
   assert_true(report().find("(weir_stream") == std::string::npos);
   ok(weir_stream_close(second));
@@ -140,7 +140,7 @@ void whose_leases_they_are(void **) {
   world.close();
 }
 
-/// Threads acquire and release on streams of their own while reports are made of who has what.
+/// Threads acquire and release on streams of their own while reports are made of which stream has what.
 void leases_come_and_go_meanwhile(void **) {
   World world({.device_pages = 8});
   const weir_buffer shared = buffer(world, "shared", 2), mine = buffer(world, "mine", 1);
@@ -180,7 +180,7 @@ void leases_come_and_go_meanwhile(void **) {
   world.close();
 }
 
-/// Who came first and waits for room goes first.
+/// An acquire that came first and waits for room goes first.
 void others_in_the_queue(void **) {
   World world({.device_pages = 4});
   weir_buffer first = buffer(world, "first", 3), second = buffer(world, "second", 2);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a residency plan decides, on programs made by hand and at random: what goes, when, and what is fetched for whom. An exhaustive
+// What a residency plan decides, on programs made by hand and at random: what goes, when, and what is fetched for which use. An exhaustive
 // search says what is the least.
 
 #include "core/policy/residency_plan.hpp"
@@ -23,7 +23,7 @@ void what_is_used_farthest_goes_from_its_last_use_on(void **) {
   for (const uint32_t buffer : {0u, 1u, 2u, 0u, 1u}) program.operation(1, {reads(buffer, mb)}, {});
   Follower follower(program, terms_of(2 * mb));
   follower.run();
-  // 2 is written at 2, where one of 0 and 1 must be gone: 0 is used at 3, 1 at 4. For 2 then nobody has a use after 5.
+  // 2 is written at 2, where one of 0 and 1 must be gone: 0 is used at 3, 1 at 4. For 2 then there is no buffer with a use after 5.
   assert_true(follower.drops.size() >= 2);
   assert_int_equal(follower.drops[0].buffer, 1);
   assert_int_equal(follower.drops[0].after, 1);
@@ -62,14 +62,14 @@ void what_is_to_be_overwritten_is_not_fetched(void **) {
   assert_true(follower.most <= 2 * mb);
 }
 
-/// Somebody with a megabyte in memory as a large buffer is born.
+/// A buffer with a megabyte in memory as a large one is born.
 struct Tenant {
   bool dirty = false;
   Outlook outlook;
   int8_t priority = 0;
 };
 
-/// Who goes, in order, so that at the operation after `idle` others there is room for so many bytes.
+/// The buffers that go, in order, so that at the operation after `idle` others there is room for so many bytes.
 std::vector<uint32_t> who_goes(const std::vector<Tenant> &tenants, uint64_t bytes,
                                uint64_t idle = 1) {
   Program program;
@@ -114,7 +114,7 @@ void who_goes_depends_on_what_its_bytes_cost(void **) {
     // Clean, it costs nothing at all.
     assert_int_equal(first_of(clean_100, {false, {fate, 8}}), 1);
   }
-  // Of whom nothing is known is taken to be as far away as its last use is, 16 operations at least.
+  // A buffer of which nothing is known is taken to be as far away as its last use is, 16 operations at least.
   assert_int_equal(first_of(clean_100, {false, {}}), 0);
   assert_int_equal(first_of({false, {Fate::needed, 12}}, {false, {}}), 1);
 }
@@ -232,7 +232,7 @@ void a_part_used_again_later_keeps_what_was_to_go(void **) {
     plan.rebuild(0, {&resident, 1});
     while (plan.step(future)) continue;
     plan.advance(used_at);
-    plan.used(part);  // nobody had foreseen that
+    plan.used(part);  // that was not foreseen
     assert_int_equal(plan.next_drop().has_value(), used_at <= ResidencyPlan::drop_grace);
   }
 }
@@ -252,7 +252,7 @@ void what_is_in_use_is_given_up_when_it_is_not_any_more(void **) {
   const auto in_use = [](uint32_t) { return true; };
   assert_false(plan.next_drop(in_use).has_value());
   assert_false(plan.next_drop(in_use).has_value());
-  plan.advance(1);  // another operation has begun: who uses it now is not the one that was planned
+  plan.advance(1);  // another operation has begun: its user now is not the one that was planned
   assert_true(plan.next_drop(in_use).has_value());
   assert_false(plan.next_drop().has_value());
 }

@@ -194,7 +194,7 @@ void a_page_in_the_middle_stays(void **) {
   it.close();
 }
 
-/// A page that somebody asks for while it leaves with its neighbours stays, and they go. The trim's next round takes it.
+/// A page that is asked for while it leaves with its neighbours stays, and they go. The trim's next round takes it.
 void a_page_that_is_wanted_stays(void **) {
   Counted it;
   constexpr uint64_t middle = 5;

@@ -81,7 +81,7 @@ void the_first_round_is_foreseen_after_a_load(void **) {
   check_foreseen(site, doer, round, foreseen);
 }
 
-/// Of the buffers that lived when it was saved nobody knows what became of them: what came after their uses the round before counts.
+/// Of the buffers that lived when it was saved it is not known what became of them: what came after their uses the round before counts.
 void what_lived_at_the_end_is_needed_in_the_next_round(void **) {
   const Training training(12);
   Site site;
@@ -137,7 +137,7 @@ void assert_same(const SavedLog &one, const SavedLog &other) {
   same(one.uses, other.uses);
 }
 
-/// Small buffers, buffers used twice by an operation, operations without a name, births that nobody follows, two streams.
+/// Small buffers, buffers used twice by an operation, operations without a name, births without a use, two streams.
 void run_everything(Site &site) {
   Doer first(site.forecast, site.free, 3), second(site.forecast, site.free, 9);
   for (uint32_t lap = 0; lap < 5; ++lap) {
@@ -316,7 +316,7 @@ void a_use_that_ends_before_it_begins_is_saved_as_nothing(void **) {
   assert_int_equal(later.forecast.log().held(), 2);
 }
 
-/// Counts what is allocated, by whom it is while a log is looked at.
+/// Counts what is allocated, and apart what is allocated while a log is looked at.
 class Watched final : public std::pmr::memory_resource {
  public:
   bool looking = false;
@@ -333,7 +333,7 @@ class Watched final : public std::pmr::memory_resource {
   bool do_is_equal(const memory_resource &other) const noexcept override { return this == &other; }
 };
 
-/// Who guards the log waits for no memory: while it is looked at none is allocated, however many uses an operation has.
+/// The thread that guards the log waits for no memory: while it is looked at none is allocated, however many uses an operation has.
 void a_log_that_is_looked_at_waits_for_no_memory(void **) {
   Site site;
   Doer doer(site.forecast, site.free);

@@ -72,7 +72,7 @@ void free_memory_remembers_whose_bytes_it_holds(void **) {
   owned.bench->end();
 }
 
-/// Blocks in which several clients were are of no one's until somebody has had all of one.
+/// Blocks in which several clients were belong to no client until one has had all of one.
 void only_the_ends_of_an_extent_may_be_anothers(void **) {
   Owned owned;
   GranuleId id = owned.bench->take(16 * mib);

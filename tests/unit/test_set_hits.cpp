@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Sets on the hit path: up to 64 whole resident buffers are leased and released without the pool's lock, from the second such set of a
-// stream on (the first gets the record its room). A set that is refused half way leaves nothing behind, and who learns is told
+// stream on (the first gets the record its room). A set that is refused half way leaves nothing behind, and the learner is told
 // of each as one operation.
 
 #include <map>
@@ -123,7 +123,7 @@ void a_refused_set_leaves_nothing(void **) {
         for (const weir_use &each : all) assert_int_equal(each.address, 0);
       }
       ok(weir_release(held, other));
-      scene.use(count, WEIR_READ_WRITE);  // nobody else has any of them
+      scene.use(count, WEIR_READ_WRITE);  // no other lease has any of them
     }
     ok(weir_stream_close(other));
     scene.close();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // How the pages of a sharded buffer are dealt out: every page has one device, shares follow the weights, a page never
-// straddles two stripes, and who leaves hands his pages to the others.
+// straddles two stripes, and a device that leaves hands its pages to the others.
 
 #include "core/page/shards.hpp"
 
@@ -111,7 +111,7 @@ void who_leaves_is_dealt_out(void **) {
   assert_false(shards.has(1));
   assert_true(shards.deal_again(0, uint32_t{1} << 1U));
   assert_string_equal(digits(shards, shape).c_str(), "22222222");
-  // The last one has nobody to leave it to.
+  // The last one has no other to leave it to.
   assert_false(shards.deal_again(2, 0));
   assert_true(shards.has(2));
   assert_int_equal(shards.bytes_on(shape, 2), 8 * page);

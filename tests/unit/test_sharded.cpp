@@ -188,7 +188,7 @@ void the_cpu_writes_and_reads(void **) {
   world.close_sharded();
 }
 
-/// Held pages stay on all devices, whoever asked for it, and count there.
+/// Held pages stay on all devices, whichever device asked for it, and count there.
 void holds_keep_all_of_it(void **) {
   Trio world(4);
   const uint64_t size = 6 * page_bytes;

@@ -283,7 +283,7 @@ void a_prefetch_meets_a_removal(void **) {
 
 // ---- loss ----
 
-/// It is lost while its part of a set is brought in, by another's call: what has been mapped for it is in nobody's way.
+/// It is lost while its part of a set is brought in, by another's call: what has been mapped for it is in no call's way.
 void lost_while_it_is_filled(void **) {
   Trio world(12);
   weir_buffer buffer = world.sharded(size, {0, 1});
@@ -329,7 +329,7 @@ void what_was_written_before_stays(void **) {
                ? WEIR_ERROR_DEVICE_LOST
                : WEIR_SUCCESS;
   });
-  // Whoever is to come after that work asks its fence, and copies nothing.
+  // A use that is to come after that work asks its fence, and copies nothing.
   weir_lease asking = nullptr;
   ok(world.acquire(later, WEIR_DISCARD_WRITE, &asking, nullptr, 0));
   ok(weir_release(asking, world.all[0]));
@@ -375,14 +375,14 @@ void a_lost_device_takes_its_own(void **) {
     world.see(buffer, size, 3, (lost + 2) % 3);
     ok(weir_buffer_destroy(world.pool, safe));
     ok(weir_buffer_destroy(world.pool, buffer));
-    // The pages of the lost device are nobody's; of the others' nothing is left.
+    // The pages of the lost device belong to no buffer; of the others' nothing is left.
     ok(weir_pool_destroy(world.pool));
     for (weir_stream stream : world.all) (void)weir_stream_close(stream);
     ok(weir_context_destroy(world.context));
   }
 }
 
-/// He wrote on all of the devices; nobody knows how far he came.
+/// It wrote on all of the devices; it is not known how far it came.
 void a_lost_writer_takes_his_range(void **) {
   Trio world(12);
   weir_buffer buffer = world.sharded(size, {0, 1});
@@ -435,7 +435,7 @@ void what_stays_mapped_is_in_the_way(void **) {
   assert_string_equal(world.layout(buffer).c_str(), "002022002");
   world.see(other, size, 2, 2);
   ok(weir_buffer_destroy(world.pool, buffer));
-  // Its addresses are nobody's: a new one has others.
+  // Its addresses are not used again: a new one has others.
   weir_buffer fresh = world.sharded(size, {0, 2});
   world.put(fresh, size, 3, 0);
   world.see(fresh, size, 3, 2);

@@ -141,7 +141,7 @@ void neighbours_share_a_page(void **) {
   assert_int_equal(line.open_pages(), 3);  // exactly the bytes that live
   assert_int_equal(line.address(second), page + page / 4);
   assert_int_equal(line.address(third), page + page * 3 / 4);
-  // Both its pages have somebody else's bytes, but for the first.
+  // Both its pages have another buffer's bytes, but for the first.
   const SharedLine::Pages closed = line.release(second);
   assert_int_equal(closed.count, 0);
   assert_int_equal(line.release(first).count, 1);

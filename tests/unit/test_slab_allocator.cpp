@@ -128,7 +128,7 @@ void pages_that_are_there_are_charged_once(void **) {
   weir::Charge other = site.accounts.charge(Site::limited, 0, page);
   assert_true(static_cast<bool>(other));
   Place place;
-  assert_null(site.find(page + 256, &place, kin));  // two pages that are nobody's
+  assert_null(site.find(page + 256, &place, kin));  // two pages that are no buffer's
   assert_int_equal(used(), page);
   assert_int_equal(slab.tenants->allocations(), 0);
   assert_ptr_equal(site.find(512, &place, kin), &slab);
@@ -151,7 +151,7 @@ void an_idle_page_on_its_way_is_left_alone(void **) {
   assert_int_equal(slab.tenants->allocations(), 0);
   slab.pages.edit(0).work_ended();
   assert_ptr_equal(site.find(512, &place), &slab);
-  slab.pages.edit(0).work_began();  // it has a tenant, who waits anyway
+  slab.pages.edit(0).work_began();  // it has a tenant, which waits anyway
   assert_ptr_equal(site.find(512, &place), &slab);
 }
 

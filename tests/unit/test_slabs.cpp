@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Small memory packed into pages: holes that are found again, however old, and by whomever; what is refused only when the
-// bytes are not there; and empty pages that stay for the next one, but are in nobody's way.
+// Small memory packed into pages: holes that are found again, however old, by any client; what is refused only when the
+// bytes are not there; and empty pages that stay for the next one, but are in no other's way.
 
 #include "tests/unit/interleaving.hpp"
 
@@ -51,7 +51,7 @@ void free_all(World &world, const std::vector<uint64_t> &blocks) {
   for (const uint64_t address : blocks) ok(weir_free(world.pool, nullptr, address));
 }
 
-/// Nothing is left, and all of the memory can be had by somebody else.
+/// Nothing is left, and all of the memory can be had by another client.
 void close_empty(World &world) {
   validate(world);
   ok(trim_all(world));
@@ -330,7 +330,7 @@ void old_holes_are_refilled_by_buffers(void **state) {
   }
 }
 
-/// Live bytes of buffers reach the budget whatever has gone before: who is short of room has others moved together.
+/// Live bytes of buffers reach the budget whatever has gone before: a call that is short of room has others moved together.
 void buffers_reach_the_budget(void **state) {
   World world = full_world(state);
   const uint64_t budget = pages * page_bytes;
@@ -379,7 +379,7 @@ void buffers_reach_the_budget(void **state) {
   close_empty(world);
 }
 
-/// A page without tenants stays for the next one, charged to nobody, and is given up before anything is evicted or refused:
+/// A page without tenants stays for the next one, charged to no client, and is given up before anything is evicted or refused:
 /// to a trim, to another size, to another client.
 void empty_pages_are_in_nobodys_way(void **state) {
   World world = full_world(state, pages);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Spans without a pool: which ranges a stamp stands for, who has a span, and that nobody loses it while it is needed.
+// Spans without a pool: which ranges a stamp stands for, which buffer has a span, and that none loses it while it is needed.
 
 #include "core/page/spans.hpp"
 
@@ -210,7 +210,7 @@ void a_fence_of_another_stream_is_not_replaced(void **) {
   assert_int_equal(Word::leases(table.hot(buffer).word), 0);
 }
 
-/// However many want one, those with a lease keep theirs, and whoever asks gets one by and by.
+/// However many want one, those with a lease keep theirs, and a buffer that asks gets one by and by.
 void spans_go_round(void **) {
   Table table;
   constexpr uint32_t count = 3 * Word::most_spans / 2, kept = 100;
@@ -242,7 +242,7 @@ void spans_go_round(void **) {
   }
 }
 
-/// All are leased: whoever asks has none.
+/// All are leased: a buffer that asks gets none.
 void where_all_are_leased_there_is_none(void **) {
   Table table;
   const SpanLease read{10, 20, WEIR_READ};

@@ -215,7 +215,7 @@ void a_stack_is_told_once_a_trace(void **) {
   assert_false(stacks.told(two, first));
   stacks.tell_again();
   assert_false(stacks.told(one, stacks.telling()));
-  stacks.set_told(two, first);  // who was told for the trace before comes late
+  stacks.set_told(two, first);  // what was told for the trace before comes late
   assert_false(stacks.told(two, stacks.telling()));
   assert_true(stacks.told(0, stacks.telling()));
 }

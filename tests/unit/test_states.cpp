@@ -30,7 +30,7 @@ weir_result lost(const char *entry) {
   return is(entry, "host_allocate") || is(entry, "host_register") ? WEIR_SUCCESS
                                                                   : WEIR_ERROR_DEVICE_LOST;
 }
-/// A device that is found lost by who waits for a fence. What stands still then ends with the stream.
+/// A device that is found lost by a thread that waits for a fence. What stands still then ends with the stream.
 weir_result lost_while_waiting(const char *entry) {
   if (is(entry, "stream_synchronize")) interposed.transfers.load()->open();
   return is(entry, "fence_poll") || is(entry, "fence_wait") ? WEIR_ERROR_DEVICE_LOST : WEIR_SUCCESS;

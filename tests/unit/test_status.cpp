@@ -78,7 +78,7 @@ void the_use_of_a_failure_is_part_of_it(void **) {
   assert_int_equal(last_error().detail.use_index, 3);
   {
     const KeepError keep;
-    (void)of_use(4, Status(WEIR_ERROR_IO));  // told by nobody yet
+    (void)of_use(4, Status(WEIR_ERROR_IO));  // not told yet
     assert_int_equal(last_error().detail.use_index, 4);
   }
   assert_int_equal(last_error().detail.use_index, 3);
@@ -131,7 +131,7 @@ Status fail_later_with(weir_result code, uint64_t asked) {
   return weir::fail_later(code, detail, Asked{asked});
 }
 
-/// Failures that nobody reads print nothing, and each is told as it was, however often it is asked for.
+/// Failures that are not read print nothing, and each is told as it was, however often it is asked for.
 void a_sentence_is_printed_when_it_is_asked_for(void **) {
   printed = 0;
   for (uint64_t i = 0; i < 10; ++i) (void)fail_later_with(WEIR_ERROR_OVER_BUDGET, i);

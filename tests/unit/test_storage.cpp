@@ -101,7 +101,7 @@ void a_full_store(void **) {
   });
 }
 
-/// Nobody else can open the files, and they have no name.
+/// No other user can open the files, and they have no name.
 void private_files(void **) {
   Place place(Way{true, true, 3, false}, 4 * mib);
   place.open();

@@ -69,7 +69,7 @@ void interrupted_transfers(void **) {
   });
 }
 
-/// The file is not as long as it was made: somebody else's doing, and an error like any other.
+/// The file is not as long as it was made: another program's doing, and an error like any other.
 void a_file_that_ends_early(void **) {
   for (const bool uring : {true, false}) {
     Place place(Way{uring, true, 1, false}, 4 * mib);

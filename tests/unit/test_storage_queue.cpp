@@ -45,7 +45,7 @@ class Lane : public IoSleeper {
   IoQueue &queue_;
 };
 
-/// Transfers that lie one after the other in the line. Nobody looks at their memory.
+/// Transfers that lie one after the other in the line. Their memory is not looked at.
 class Transfers {
  public:
   StorageIo *add(IoQueue &queue, bool write, bool background, uint64_t bytes = stripe) {
@@ -163,7 +163,7 @@ void writes_stay_few_after_demand_reads(void **) {
   Transfers transfers;
   transfers.add(queue, false, true);
   assert_non_null(lane.start());
-  lane.finish();  // nobody waited for that one
+  lane.finish();  // no thread waited for that one
   for (int i = 0; i < 6; ++i) transfers.add(queue, true, true);
   for (int i = 0; i < 6; ++i) assert_non_null(lane.start());
   lane.finish_all();
@@ -259,7 +259,7 @@ void a_piece_fails(void **) {
   assert_int_equal(after->pending.load(), 0);
 }
 
-/// Who sleeps is woken for what it can do, one at a time, each by the one before.
+/// A lane that sleeps is woken for what it can do, one at a time, each by the one before.
 void lanes_are_woken(void **) {
   IoQueue queue(line, limits_of(2));
   Lane one(queue), other(queue);

@@ -148,7 +148,7 @@ struct Lines {
   }
 };
 
-/// Then the file is as long, and who runs the program hears of it.
+/// Then the file is as long, and the program's user hears of it.
 void a_file_system_without_preallocation(void **) {
   Script hook;
   hook.answer = [](IoCall call, uint64_t) -> int64_t {

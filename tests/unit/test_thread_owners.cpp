@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whoever in the core has a thread of its own is started, changed, stopped and destroyed from two threads at a time, and from
+// Each class of the core with a thread of its own is started, changed, stopped and destroyed from two threads at a time, and from
 // its own callback where it has one: the defragmenter, the loss watch, asynchronous acquires, the engine's demoter,
 // prefetchers and sinker, the recompressor, the lanes of STORAGE, the workers, the mapper, and the bounded start of a
 // backend. Each ends whatever the order; none runs twice; none takes the program's signals. Meant for ThreadSanitizer too.
@@ -170,7 +170,7 @@ void loss_watch_is_changed_from_two_threads(void **) {
     ok(off);
     ok(on);
   }
-  // A call is under way: whoever changes it waits, also he who comes second.
+  // A call is under way: a thread that changes it waits, and a second one too.
   watchers[1].open = false;
   ok(set(&watchers[1]));
   const weir_buffer buffer = world.buffer(page_bytes, 0);
@@ -267,7 +267,7 @@ void requests_are_made_from_two_threads(void **) {
     weir_request_close(request);
   }
   assert_int_equal(caller.calls, 2 * rounds + 2);
-  // Who destroys the pool waits for the callback that is under way.
+  // The thread that destroys the pool waits for the callback that is under way.
   caller.open = false;
   ok(caller.submit(Caller::stand, nullptr));
   while (!caller.standing) std::this_thread::yield();
@@ -476,7 +476,7 @@ void backends_start_for_two_contexts(void **) {
   assert_int_equal(info.available, 1);
   ok(weir_context_destroy(patient));
   expect_threads(before);           // the one that was let go has ended too
-  assert_int_equal(slow.lines, 1);  // and told nobody: its context is gone
+  assert_int_equal(slow.lines, 1);  // and logged nothing: its context is gone
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The fences of a stream while a call of the backend about it does not come back: who looks is told "not yet", who records
-// waits for his turn, and no call is made with the lock held (each takes it: one that is made with it held never ends).
+// The fences of a stream while a call of the backend about it does not come back: a thread that looks is told "not yet", one that records
+// waits for its turn, and no call is made with the lock held (each takes it: one that is made with it held never ends).
 
 #include "core/backend/timeline.hpp"
 
@@ -182,7 +182,7 @@ void records_take_turns(void **) {
   scene.close(false);
 }
 
-/// More points than fences are kept, and somebody waits for one that is dropped meanwhile.
+/// More points than fences are kept, and a thread waits for one that is dropped meanwhile.
 void dropped_fences_are_stood_for(void **) {
   Scene scene;
   uint64_t points[300] = {};

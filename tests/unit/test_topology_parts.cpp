@@ -115,7 +115,7 @@ void views_of_partitions_are_told_by_their_number(void **) {
                "opencl1d0", {"rsmi4 opencl0d0", "rsmi5 opencl0d1"});
   expect_parts(os(40, "ze0", {}, os(41, "ze0.0") + os(42, "ze0.1")) + each_of("opencl0d", 50, 0, 2),
                "ze0", {"ze0.0 opencl0d0", "ze0.1 opencl0d1"});
-  // One is the card, and of fewer nobody knows which.
+  // One is the card, and of fewer it is not known which.
   expect_parts(os(39, "nvml0") + each_of("cuda", 40, 0, 2), "nvml0", {"cuda0", "cuda1"});
   expect_parts(each_of("opencl0d", 50, 0, 2) + each_of("rsmi", 40, 0, 3), "opencl0d0 opencl0d1",
                {"rsmi0", "rsmi1", "rsmi2"});
@@ -127,7 +127,7 @@ void partitions_at_the_bridge_are_of_the_card_below_it(void **) {
   assert_int_equal(read.machine.device_count(), 4);
   assert_string_equal(read.machine.device(tile_of(read.machine, "0000:17:00.0", 2)).aliases.c_str(),
                       "rsmi2");
-  // Of two cards nobody knows whose; and what the card shows nothing of may be something else.
+  // Of two cards it is not known whose; and what the card shows nothing of may be something else.
   const std::string two =
       "<object type=\"PCIDev\" gp_index=\"30\" pci_busid=\"0000:17:01.0\" pci_type=\"1200 "
       "[1002:74a0] [0000:0000] 00\">" +

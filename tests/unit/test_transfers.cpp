@@ -194,7 +194,7 @@ void registered_memory_is_parted_from_after_its_copies(void **) {
   world.close();
 }
 
-/// A HOST slot that a copy up still reads from is nobody's: who needs it waits, and gets it.
+/// A HOST slot that a copy up still reads from is not free: a thread that needs it waits, and gets it.
 void a_slot_is_reused_after_its_copy(void **) {
   World world = interposed_world({.device_pages = 4, .host_pages = 2});
   weir_buffer buffer = on_host(world, two_pages, 1);

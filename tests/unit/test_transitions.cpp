@@ -67,7 +67,7 @@ void every_step_does_what_its_rule_says(void **) {
   }
 }
 
-/// Who follows the steps from ABSENT back to ABSENT is left with no count.
+/// A page that goes through the steps from ABSENT back to ABSENT leaves no count.
 void counts_are_those_of_the_state(void **) {
   const auto busy = [](PageState state) {
     return state != PageState::absent && state != PageState::resident;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whether a forecast is trusted: it earns that by coming true, loses it by going wrong, and nothing that nobody foresaw counts.
+// Whether a forecast is trusted: it earns that by coming true, loses it by going wrong, and nothing that was not foreseen counts.
 
 #include "core/policy/trust.hpp"
 

@@ -136,7 +136,7 @@ void what_is_noted_is_scrubbed_by_whoever_has_the_turn(void **) {
   assert_true(turns.due());
   scrub.what = [&] {
     turns.note();  // of another thread's meanwhile
-    // Who need not see the end of it leaves it to whoever has the turn.
+    // A thread that need not see the end of it leaves it to the one that has the turn.
     std::thread([&] { turns.finish(false, false); }).join();
     return true;
   };

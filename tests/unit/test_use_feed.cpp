@@ -316,7 +316,7 @@ void hits_are_counted_as_without_learning(void **) {
   assert_true(hits[0] > 250);
 }
 
-/// Without background threads nobody would drain it.
+/// Without background threads no thread would drain it.
 void a_pool_that_does_not_learn_has_no_log(void **) {
   uint64_t records[3] = {0, 0, 0};
   for (int kind = 0; kind < 3; ++kind) {

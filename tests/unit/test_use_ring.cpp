@@ -2,7 +2,7 @@
 //
 // The log of what streams acquire, without a pool: records come in order, a full ring drops and counts, and a reader beside a writer that
 // never waits sees no record that is half another's. How pools write it: test_use_feed.cpp.
-// Where a writer and a reader run at the same time, what is compared is right whoever is the faster.
+// Where a writer and a reader run at the same time, what is compared is right whichever is the faster.
 
 #include "core/lease/use_log.hpp"
 

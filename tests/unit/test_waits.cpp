@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What acquires wait for: scopes within scopes, threads without a call, who listens; and that a pool's acquires say so.
+// What acquires wait for: scopes within scopes, threads without a call, listeners; and that a pool's acquires say so.
 
 #include "tests/unit/neighbours.hpp"
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whom a pool's calls wake: each of its threads by what there is for it to do, and none by operations that find everything there. The
+// Which threads a pool's calls wake: each by what there is for it to do, and none by operations that find everything there. The
 // pool's own threads are stopped; in their places are tasks that count how often they are woken.
 //
-// A rest may end for no reason, and two wakes may be taken for one: that somebody is woken is waited for (the test hangs
-// where it is not), and that nobody is means once in ten operations at most.
+// A rest may end for no reason, and two wakes may be taken for one: that a task is woken is waited for (the test hangs
+// where it is not), and that none is means once in ten operations at most.
 
 #include "tests/unit/hand_driven.hpp"
 
@@ -105,7 +105,7 @@ void what_is_announced_and_not_there_wakes_the_prefetcher(void **) {
   Sleepers::await(sleepers.prefetcher);
 }
 
-/// Nobody else has looked at the plan since.
+/// No other thread has looked at the plan since.
 void who_gives_up_what_is_dirty_wakes_the_cleaner(void **) {
   World world = learning({.device_pages = loop_pages, .host_pages = 512});
   Loop loop(world);

@@ -88,7 +88,7 @@ void a_first_round_is_planned_by_what_was_loaded(void **) {
     program.forward();
     program.backward(false);
     const weir_pool_stats stats = world.stats();
-    assert_int_equal(stats.prefetched_bytes, 0);  // nobody knew what comes
+    assert_int_equal(stats.prefetched_bytes, 0);  // it was not known what comes
     assert_in_range(stats.promoted_bytes / page_bytes, larger - device_pages, larger);
     bytes = saved(world.pool);
     world.close();

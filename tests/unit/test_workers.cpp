@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Workers: every piece once, whoever runs it; demand before background, between pieces too; the background's share of
+// Workers: every piece once, whichever thread runs it; demand before background, between pieces too; the background's share of
 // a CPU, by a clock that the test moves; threads that can't be had. pthread_create and operator new are this program's
 // own, to refuse the first and count the second.
 //
@@ -52,7 +52,7 @@ constexpr uint64_t ms = 1'000'000;
 
 const Clock system_clock;
 
-/// Time that passes when it is told to, and by a step whenever somebody asks for it. CPU time is the piece's to spend.
+/// Time that passes when it is told to, and by a step whenever it is asked for. CPU time is the piece's to spend.
 class FakeClock final : public Clock {
  public:
   explicit FakeClock(uint64_t step) : step_(step) {}
@@ -91,7 +91,7 @@ class Door {
   std::atomic<bool> open_{false};
 };
 
-/// Who did what, in order.
+/// Which thread did what, in order.
 class Diary {
  public:
   void note(char what, uint32_t index) noexcept {
@@ -363,7 +363,7 @@ void idle_time_is_not_hoarded(void **) {
   check_share(starts, ms, 25);
 }
 
-/// A clock that stands still: who has spent its share may do nothing more in the background, but demand at once.
+/// A clock that stands still: a thread that has spent its share may do nothing more in the background, but demand at once.
 void demand_is_not_held_back(void **) {
   FakeClock clock(0);
   Workers workers(1, 1, clock);
@@ -372,7 +372,7 @@ void demand_is_not_held_back(void **) {
   std::atomic<int> begun{0};
   Door end;
   std::thread caller([&] {
-    // Both the thread and this caller spend what takes minutes to earn; then pieces are left that nobody may begin.
+    // Both the thread and this caller spend what takes minutes to earn; then pieces are left that no thread may begin.
     run(workers, 4, background, [&](uint32_t) noexcept {
       if (++begun == 2) end.open();
       if (begun <= 2) end.pass();
@@ -382,7 +382,7 @@ void demand_is_not_held_back(void **) {
   end.pass();
   for (int round = 0; round < 20; ++round) {
     Door helped;
-    // The first piece waits for the others, so somebody who rests has to run them.
+    // The first piece waits for the others, so a thread that rests has to run them.
     run(workers, 3, demand, [&](uint32_t index) noexcept {
       if (index == 0) helped.pass();
       if (index == 2) helped.open();
