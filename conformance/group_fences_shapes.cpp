@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Fences by shape: behind every kind of work on everybody's streams, waits of every length, and what becomes of a
+// Fences by shape: behind every kind of work on streams of every owner, waits of every length, and what becomes of a
 // wait when a fence's number is given again. Held streams have little enqueued; memory is made before they are held.
 #include "conformance/shapes.hpp"
 

@@ -53,7 +53,7 @@ void Turns::end_memory() {
 Outcome Actor::make_lane(uint32_t device, Owner owner) {
   if (lanes_.size() >= most_lanes) return {};
   if (owner == Owner::transfer && !facts(device).has(WEIR_CAP_TRANSFER_STREAM)) owner = Owner::made;
-  // Once only: it is one queue, and another thread's gate would hold everybody's work in it.
+  // Once only: it is one queue, and another thread's gate would hold all work in it.
   if (owner == Owner::standard &&
       (index_ != 0 || std::any_of(lanes_.begin(), lanes_.end(), [&](const auto &each) {
          return each->owner == owner && each->device == device;

@@ -21,7 +21,7 @@ bool look_at_pool(uint64_t serial, const std::function<void(pool::Pool &)> &look
 
 /// Whether its lines go to standard error because WEIR_LOG says so (context.cpp).
 bool logs_to_stderr(const Log &log) noexcept;
-/// Whether anybody sees a line of that level. Of a program's own callback that is not known.
+/// Whether a line of that level is shown anywhere. Of a program's own callback that is not known.
 bool is_logged(const Log &log, int32_t level) noexcept;
 
 }  // namespace weir::api

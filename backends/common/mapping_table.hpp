@@ -4,7 +4,7 @@
 // all devices of a state have in common its reserved ranges and its mappings. For runtimes that do not check what
 // they are told, or tell it in numbers. Every wrong argument is refused with its value before the runtime is asked.
 // The table calls nothing; a backend asks it, calls the runtime, and tells it the outcome. What is between the two is
-// `busy`, and refused to everybody else.
+// `busy`, and refused to other calls.
 //
 // Native handles are carried as numbers. Thread-safe; the lock is never held across a call of the runtime, and before
 // the ranges' where both are.

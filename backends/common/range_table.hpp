@@ -2,8 +2,8 @@
 //
 // The address ranges that the devices of one state reserved, and what is mapped where in them, whichever device's the
 // granule is. One table for all devices: with WEIR_CAP_SHARED_RANGE they meet in one range. A device maps in its own
-// ranges, and in those of another only where both share. Between begin and end an entry is busy, and refused to
-// everybody else.
+// ranges, and in those of another only where both share. Between begin and end an entry is busy, and refused to other
+// calls.
 //
 // When a device is lost, a runtime may not unmap any more what it had mapped. Such a mapping is given up: it leaves the
 // table, and its range may be forgotten though the runtime still holds the addresses.

@@ -46,7 +46,7 @@ class Current {
 
 /// Lifts the ban on "potentially unsafe" calls for the scope: while any thread captures a graph in the global mode, a
 /// call such as cuEventQuery or cuMemAlloc on another thread fails, and spoils that thread's capture. What Weir does
-/// has no part in anybody's graph, so that the ban, made for the application's own mistakes, must not meet it.
+/// has no part in any graph, so that the ban, made for the application's own mistakes, must not meet it.
 class Relaxed {
  public:
   explicit Relaxed(const Api &api) noexcept : api_(api) {

@@ -81,7 +81,7 @@ weir_result Fences::finish(weir_be_fence fence, uint64_t timeout_ns) noexcept {
 weir_result Fences::destroy(weir_be_fence fence) noexcept {
   Point *point = nullptr;
   WEIR_BACKEND_TRY(find(fence, &point));
-  // Before it is anybody's again.
+  // Before it can be taken again.
   Point last = std::move(*point);
   if (pool_.give(fence)) return WEIR_SUCCESS;
   return no_fence(fence);

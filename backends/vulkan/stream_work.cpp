@@ -220,7 +220,7 @@ void Stream::run(const Call &call) noexcept {
       if (result == WEIR_SUCCESS || result == WEIR_ERROR_DEVICE_LOST) return result;
       std::this_thread::sleep_for(look_again);
     }
-    // A driver that can't tell any more when its work ends is of no use to anybody.
+    // A driver that can't tell any more when its work ends is of no use.
     device_.lose();
     return WEIR_ERROR_DEVICE_LOST;
   };
@@ -249,7 +249,7 @@ void Stream::settle() noexcept {
     if (result == WEIR_SUCCESS || result == WEIR_ERROR_DEVICE_LOST) break;
     if (result != WEIR_ERROR_TIMEOUT) std::this_thread::sleep_for(look_again);
     if (result != WEIR_ERROR_TIMEOUT || pumped != WEIR_SUCCESS) ++tries;
-    // A driver that takes no work, or can't tell when it ends, is of no use to anybody: what waits for it ends.
+    // A driver that takes no work, or can't tell when it ends, is of no use: what waits for it ends.
     if (tries == most_tries) device_.lose();
   }
   if (thread_.joinable()) thread_.join();

@@ -2,7 +2,7 @@
 //
 // A timeline semaphore of one stream. Each piece of the stream's work has a value, and the semaphore reaches it when the
 // work is done. A value is `submitted` once its signal is sure to come without anything that this process has still to do;
-// only then may the driver be told to wait for it, since a queue that waits holds up everybody's work behind it. What waits for
+// only then may the driver be told to wait for it, since a queue that waits holds up all work behind it. What waits for
 // a value earlier than that is a stream's own list, which goes on when the value is submitted.
 //
 // Fences refer to timelines and outlive streams. Thread-safe.

@@ -320,7 +320,7 @@ weir_result VirtualMemory::bind(Home *home, uint64_t address,
   const VkResult result = device.binder()->bind(info, *device.binds(), &value);
   if (result != VK_SUCCESS)
     return device.failed(result, "vkQueueBindSparse of %zu pieces", binds->size());
-  // It is under way, and can't be taken back: a driver that can't tell any more when it is done is of no use to anybody.
+  // It is under way, and can't be taken back: a driver that can't tell any more when it is done is of no use.
   for (int tries = 0; tries < 50; ++tries) {
     const weir_result done = device.binds()->wait(value, UINT64_MAX);
     if (done == WEIR_SUCCESS || done == WEIR_ERROR_DEVICE_LOST) return done;

@@ -2,7 +2,7 @@
 
 package weir
 
-// The whole life of every kind of object, and that what is closed is closed: once, in the right order, for everybody.
+// The whole life of every kind of object, and that what is closed is closed: once, in the right order, for every goroutine.
 
 import (
 	"bytes"

@@ -83,9 +83,9 @@ Status cannot_load(const char *path) {
   return fail(WEIR_ERROR_BACKEND, "cannot load backend %s: %s", path, std::strerror(errno));
 }
 
-/// Whether a library's path can be trusted: loading a file runs it, so a place where everybody may put one is refused before
+/// Whether a library's path can be trusted: loading a file runs it, so a place where every user may put one is refused before
 /// it is opened. Resolves `path` (links followed) into *resolved. BACKEND with the reason: there is no such file; the file or its
-/// folder can be written by everybody; or a folder above can, and lets others rename what is in it (no sticky bit).
+/// folder can be written by every user; or a folder above can, and lets others rename what is in it (no sticky bit).
 /// Between this look and the loading the file at the path can still be replaced, but only by users that may write there.
 Status trusted_path(const char *path, std::string *resolved) {
   char real[PATH_MAX];

@@ -25,7 +25,7 @@ class Runtime {
   Runtime(const Runtime &) = delete;
   Runtime &operator=(const Runtime &) = delete;
 
-  /// Opens a library and takes its table. A path that everybody may write to, a library that is no backend, or a
+  /// Opens a library and takes its table. A path that every user may write to, a library that is no backend, or a
   /// malformed table, is an error.
   Status load(const char *path);
   /// Takes the table of a backend linked into the program.

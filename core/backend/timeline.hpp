@@ -58,7 +58,7 @@ class alignas(64) Timeline {
   void end_record() noexcept { turn_.give(); }
   /// All of it; waits for the turn, and then for room on the stream.
   Status record(uint64_t *point) noexcept;
-  /// Ends a recording that the backend refused: everything enqueued so far has been synchronised by the caller, in the turn that he
+  /// Ends a recording that the backend refused: everything enqueued so far has been synchronised by the caller, in the turn that it
   /// still has.
   uint64_t pass_all_in_turn() noexcept;
 

@@ -20,7 +20,7 @@ class SeqPoints {
     hook_.store(hook);
     user_.store(user);
   }
-  /// He listens no more, and no thread is in his hook when this returns: he may go. Not called by a hook.
+  /// The listener is told no more, and no thread is in its hook when this returns: it may be destroyed. Not called by a hook.
   void leave(void *user) noexcept {
     if (user_.load() == user) {
       user_.store(nullptr);
@@ -43,7 +43,7 @@ class SeqPoints {
       if (place.taken.exchange(true)) continue;
       void *const user = user_.load();
       place.user.store(user);
-      // He may have left before he could see that.
+      // The listener may have left before it could see that.
       if (Hook hook = hook_.load(); hook != nullptr && user != nullptr && user_.load() == user)
         hook(user, point);
       place.user.store(nullptr);

@@ -70,7 +70,7 @@ class RoomTree {
     bool in_tree = false;
   };
 
-  /// The last holds all rooms from 15 GiB on. Those of less than a quantum are of no use to anybody, and in the first.
+  /// The last holds all rooms from 15 GiB on. Those of less than a quantum are of no use, and in the first.
   static constexpr uint32_t class_count = 192;
   static constexpr unsigned quantum_shift = 8;
   /// The class of a room, all of whose rooms lie below those of the next class.

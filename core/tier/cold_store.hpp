@@ -21,7 +21,7 @@ class ColdStore {
   virtual UnitSlot allocate(uint64_t bytes) = 0;
   /// `client`: whose bytes lie there, where freed memory is poisoned.
   virtual void free(UnitSlot slot, uint32_t client) noexcept = 0;
-  /// Bytes that are to be overwritten before the place is anybody else's. True: that is still to be done, and the place stays
+  /// Bytes that are to be overwritten before the place is used again. True: that is still to be done, and the place stays
   /// taken until then.
   virtual bool free_secret(UnitSlot slot) noexcept = 0;
 

@@ -53,7 +53,7 @@ class HostStore {
   /// nothing changed.
   HostSlot allocate(uint64_t bytes, uint32_t client, uint32_t node = numa::unknown,
                     bool anywhere = true);
-  /// Whether the client may be shown all bytes of a slot of his as they are.
+  /// Whether the client may be shown all bytes of a slot of its own as they are.
   bool clean(HostSlot slot, uint32_t client) const noexcept {
     const uint64_t at = offset(slot);
     return chunks_[slot.chunk]->owners.all_of(at, at + bytes(slot), client);
@@ -63,7 +63,7 @@ class HostStore {
     const uint64_t at = offset(slot);
     chunks_[slot.chunk]->owners.settle(at, at + bytes(slot), client);
   }
-  /// The first `written` bytes of the slot are the client's by now: of the rest, what is not is zeroed. Before anybody is shown
+  /// The first `written` bytes of the slot are the client's by now: of the rest, what is not is zeroed. Called before a client is shown
   /// the slot.
   void take_over(HostSlot slot, uint32_t client, uint64_t written) noexcept;
   void free(HostSlot slot, uint32_t client) noexcept;

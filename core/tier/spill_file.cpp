@@ -78,7 +78,7 @@ Status SpillFile::make(const std::string &directory, uint64_t bytes, bool direct
   WEIR_TRY(fresh.open(hook));
   WEIR_TRY(fresh.preallocate(bytes, hook, log));
   fresh.direct_ = direct && fresh.try_direct(bytes, hook);
-  // Slots are read whole and in no order: reading on past one is of no use to anybody.
+  // Slots are read whole and in no order: reading on past one is of no use.
   if (!fresh.direct_) (void)posix_fadvise(fresh.descriptor_, 0, 0, POSIX_FADV_RANDOM);
   *file = std::move(fresh);
   return {};
@@ -112,7 +112,7 @@ Status SpillFile::preallocate(uint64_t bytes, IoHook *hook, const Log &log) {
   if (bytes == 0) return {};
   int error = ask(hook, IoCall::preallocate, bytes);
   if (error == 0 && bytes > size_limit()) error = EFBIG;
-  // Asked first too: a file system that finds out halfway has nothing left for anybody until then.
+  // Asked first too: a file system that finds out halfway has nothing left for other files until then.
   if (error == 0 && bytes > free_bytes(descriptor_)) error = ENOSPC;
   while (error == 0 && fallocate(descriptor_, 0, 0, static_cast<off_t>(bytes)) != 0) {
     if (errno != EINTR) error = errno;

@@ -207,7 +207,7 @@ class Walk {
     uint64_t dirty = 0;         ///< of these what is read later, at least
   };
 
-  /// The block has up to `bytes` of its content in memory, as far as anybody needs it.
+  /// The block has up to `bytes` of its content in memory, as far as it is needed.
   void hold(const Record &record, uint64_t bytes) {
     bytes = std::min(bytes, record.content);
     std::vector<Layer> &layers = blocks_[record.block].layers;

@@ -31,7 +31,7 @@ struct Bound {
   double seconds = 0;         ///< the tight bound; never less than the simple one
 };
 
-/// What is there before anybody has written it.
+/// What is there before it is written.
 enum class Unwritten : uint8_t {
   zero,    ///< nothing that would have to be kept: it always comes in for nothing
   loaded,  ///< contents from elsewhere, as weights are: they come in for nothing once, and after that as what is written does

@@ -82,7 +82,7 @@ typedef struct weir_buffer_desc {
 #define WEIR_BUFFER_DESC_INIT {sizeof(weir_buffer_desc), 0, 0, 0, 0, NULL, WEIR_DEVICE_DEFAULT, 0, 0, NULL, 0, 0, NULL, NULL}
 
 /* With `home` = WEIR_DEVICE_ANY the home is the device of the pool that makes a round of all uses of all live buffers longer by the
- * least, as a model has it in which each user reaches all bytes of his buffers over the machine's links, and what a device has
+ * least, as a model has it in which each user reaches all bytes of its buffers over the machine's links, and what a device has
  * promised beyond its budget lies at its neighbours or in HOST, whence its users fetch it, the home there and back:
  *
  *     sum over homes h, users u:  W(h,u) [ (1 - f(h)) T(h,u)  +  sum over p: f(h,p) (u = h ? 2 T(h,p) : max(T(p,u), T(h,u))) ]
@@ -102,7 +102,7 @@ WEIR_API weir_result weir_buffer_create(weir_pool pool, const weir_buffer_desc *
 /** Homes for `count` buffers (1 to 4096) that are going to be made, chosen together: made one by one, a buffer takes room that a later
  *  one needs more. homes[i] is for *descs[i], of which `size`, `flags`, `alignment`, `home` and the users count; a `home` other than
  *  WEIR_DEVICE_ANY is kept, and known to the others. Nothing is made or set aside: put the answer into `home`. Any thread; takes up
- *  to milliseconds for some hundred buffers, without holding anybody up. Errors: INVALID_ARGUMENT, NOT_SUPPORTED (no device can be the
+ *  to milliseconds for some hundred buffers, without holding other calls up. Errors: INVALID_ARGUMENT, NOT_SUPPORTED (no device can be the
  *  home of one of them), OUT_OF_HOST_MEMORY, DEVICE_LOST (all are); homes[] is not written then. */
 WEIR_API weir_result weir_buffer_place(weir_pool pool, const weir_buffer_desc *const *descs, size_t count,
                                        weir_device *homes);

@@ -162,7 +162,7 @@ WEIR_API weir_result weir_device_count(weir_context context, uint32_t *count);
  *  Errors: INVALID_ARGUMENT (no such device; WEIR_DEVICE_HOST is none), DEVICE_LOST, BACKEND. */
 WEIR_API weir_result weir_device_info_get(weir_context context, weir_device device, weir_device_info *info);
 
-/** The device that a text means. The caller gives `wish`, or lets the user of his program give it: NULL or "" is the environment
+/** The device that a text means. The caller gives `wish`, or lets the program's user give it: NULL or "" is the environment
  *  variable WEIR_DEVICE (ignored under secure execution), and "gpu" where that is not set. A wish is one of
  *    "gpu"              of the devices of all backends but "host" the one with the most free memory at that moment
  *    "gpu:1"            the second of them in the order of their numbers, whatever its memory; a card that two backends

@@ -6,7 +6,7 @@
  *
  * Gates: the C API forbids using a handle while another thread destroys it. Python's users may not crash by
  * that, so each object has a gate. A call enters the gates of all objects it names, and leaves them; closing
- * an object shuts its gate, which fails while anybody is inside. Both cost an atomic operation. Between the shutting
+ * an object shuts its gate, which fails while a call is inside. Both cost an atomic operation. Between the shutting
  * and its outcome (gone, or opened again because the library says BUSY) the gate is closing: a call that comes then waits for
  * the outcome, so that no caller is told that an object is closed which goes on. Calls that the closing may itself be waiting
  * for do not wait long, or at all: see weirpy_settled.

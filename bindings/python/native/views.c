@@ -199,7 +199,7 @@ static PyObject *view_new(PyTypeObject *type, PyObject *arguments, PyObject *key
   return (PyObject *)self;
 }
 
-/* Python does the synchronising before anybody looks (View.__buffer__ does not exist before 3.12): the lease's method
+/* Python does the synchronising before the bytes are looked at (View.__buffer__ does not exist before 3.12): the lease's method
  * is called here, so that memoryview(view) and numpy.asarray(view) see finished bytes too. */
 static int wait_for_bytes(View *self) {
   PyObject *answer = PyObject_CallMethod(self->owner, "_ready", NULL);

@@ -251,7 +251,7 @@ class PickleMachine {
     }
   }
 
-  /// Two's complement. What has no room in 64 bits is no number that anybody here looks at: an address has.
+  /// Two's complement. What has no room in 64 bits is no number that is looked at here: an address has.
   void long_number(uint64_t count) {
     const char *data = take(count);
     if (count == 0) return push_integer(0);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Frames are texts, or "@MODULE+OFFSET", with ":FUNCTION" perhaps, of a module that the trace has; what only looks like that is a text. How many frames are shown, and
-// how long they are, is bounded: the trace may be anybody's.
+// how long they are, is bounded: anyone may have written the trace.
 #include "tools/weir/recorded/stack_tags.hpp"
 
 #include "tools/weir/text.hpp"
