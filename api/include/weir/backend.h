@@ -10,8 +10,8 @@
  *  - Entries are thread-safe unless the comment says otherwise. They never throw and never exit.
  *  - They return a weir_result. On failure nothing has changed, nothing is leaked, and last_error_code() gives the
  *    thread a code that is not 0 until its next call: the runtime's own where a call of it failed, else one of the
- *    backend's. NOT_READY and TIMEOUT are answers, and need no code. What the code is after a call that succeeded, or
- *    after a call with another state, is open.
+ *    backend's. NOT_READY and TIMEOUT are answers, and need no code. The code after a call that succeeded, or
+ *    after a call with another state, is not specified.
  *  - What a comment does not allow and the backend can see is refused with INVALID_ARGUMENT, unless another result is
  *    named: sizes of 0 or of the wrong multiple, unknown flags, devices that do not exist, 0 and NULL where a granule, a
  *    fence or a stream is needed. Handles and addresses that are dead or made up need not be recognised, nor a wrong
@@ -183,7 +183,7 @@ typedef struct weir_backend_table {
                      weir_be_granule granule, uint64_t offset, const uint32_t *peers, uint32_t peer_count);
   /** Removes exactly what one map call made; `device` is the one that call was told. The core calls it only when no work
    *  that uses the address is pending; it relies on no synchronisation by it. With WEIR_CAP_SHARED_RANGE, where a device was
-   *  lost, what others mapped in its ranges can be unmapped all the same. What it has mapped itself is no more in any case, so
+   *  lost, what others mapped in its ranges can be unmapped all the same. What the lost device has mapped itself is gone in any case, so
    *  that the range can be freed; DEVICE_LOST says that the runtime would not unmap it, and that nothing else can be mapped at the
    *  place again. */
   weir_result (*unmap)(weir_be_state *state, uint32_t device, uint64_t address, uint64_t bytes);
@@ -218,7 +218,7 @@ typedef struct weir_backend_table {
   /* ---- streams (required; host_call: WEIR_CAP_HOST_CALL) ---- */
   /** In-order queues; different streams are unordered. `flags` are 0 or WEIR_BE_STREAM_TRANSFER: that needs
    *  WEIR_CAP_TRANSFER_STREAM, and without it is INVALID_ARGUMENT. Any threads may use the stream, several at a time: the
-   *  order of what they enqueue is open, but for what each enqueues itself. */
+   *  order between what different threads enqueue is not specified. */
   weir_result (*stream_create)(weir_be_state *state, uint32_t device, uint64_t flags, weir_be_stream *stream);
   /** Wraps a stream of the runtime, which stays the caller's. NULL is the runtime's default stream, and INVALID_ARGUMENT
    *  where it has none. A stream that means another queue on every thread (CUDA's per-thread default stream) answers on the
@@ -269,7 +269,7 @@ typedef struct weir_backend_table {
 
   /* ---- peers: all or none, WEIR_CAP_PEER ---- */
   /** Whether `device` can reach `peer`'s memory directly; enables it where the runtime asks for that. SUCCESS wherever the
-   *  link is direct, and NOT_SUPPORTED where it can't. What it says of a device and itself is open. */
+   *  link is direct, and NOT_SUPPORTED where it can't. For a device and itself the answer is not specified. */
   weir_result (*peer_enable)(weir_be_state *state, uint32_t device, uint32_t peer);
 
   /* ---- export over a fabric, between the machines of one: all or none, WEIR_CAP_EXPORT_FABRIC ---- */

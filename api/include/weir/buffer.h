@@ -17,21 +17,21 @@ WEIR_BEGIN_DECLS
 /** Flags of a buffer. */
 enum {
   WEIR_BUFFER_STABLE_ADDRESS = 1, /**< keep one address for life, also below a page; NOT_SUPPORTED without VMM */
-  /** Every copy of its bytes is overwritten with zeros as it stops being one, not only before another client sees the memory: on
+  /** The memory of every copy of its bytes is overwritten with zeros when the copy ends, not only before another client sees it: on
    *  devices, in HOST, in COMPRESSED, in staging that it passed, and in spill files, where zeros of the same length are written. It
-   *  is done by the time that the call returns which ended the copy, or its background work. What a copy under way still
-   *  reads is overwritten once that has ended, in the next call that moves pages. weir_buffer_destroy, weir_pool_trim,
-   *  weir_pool_remove_device and weir_pool_destroy wait for such copies. Device memory that work of the caller's is still at as
-   *  its buffer is destroyed is overwritten when it is taken back: by weir_pool_trim or weir_pool_destroy at the latest. An older
+   *  is done by the time that the call, or the background work, that ended the copy is over. Memory that a transfer under way still
+   *  reads is overwritten after the transfer, in the next call that moves pages. weir_buffer_destroy, weir_pool_trim,
+   *  weir_pool_remove_device and weir_pool_destroy wait for such transfers. Device memory that the caller's work still uses when
+   *  its buffer is destroyed is overwritten when Weir takes it back: by weir_pool_trim or weir_pool_destroy at the latest. An older
    *  version that its own pages on a device still hold is overwritten with them. A write that fails is tried again, by trim too; its place is not
-   *  reused until then. Left alone are the caller's registered memory, and a device that is lost. A drive may keep old blocks
+   *  reused until then. The caller's registered memory and a lost device are not overwritten. A drive may keep old blocks
    *  whatever is written over them: WEIR_POOL_ENCRYPT_STORAGE is the answer there. */
   WEIR_BUFFER_SCRUB = 2,
   /** LOSSY, and never chosen by Weir: its floats (`element` must be WEIR_ELEMENT_F32) may come back rounded to the nearest value of
-   *  bf16, or of f16, ties to even, once they have left for COMPRESSED; they take half the room there, or less. An element is wrong by at
+   *  bf16, or of f16, ties to even, once they have been demoted to COMPRESSED; they take half the room there, or less. An element is wrong by at
    *  most |x| / 2^8 (2^-134 for denormals) with bf16, |x| / 2^11 (2^-25 below 2^-14) with f16. NaNs, infinities, zeros and what would
-   *  become infinite come back as they are, but for the lower bits of a NaN's payload. Rounding again changes nothing more. Any time
-   *  when the buffer is not leased may be the time. On devices, in HOST, and in STORAGE when it is reached past COMPRESSED, nothing is
+   *  become infinite come back as they are, but for the lower bits of a NaN's payload. Rounding again changes nothing more. This may
+   *  happen at any time when the buffer is not leased. On devices, in HOST, and in STORAGE when it is reached past COMPRESSED, nothing is
    *  rounded; nor are buffers below a page. WEIR_POOL_CHECKSUM_HOST does not cover such buffers in HOST. */
   WEIR_BUFFER_LOSSY_BF16 = 4,
   WEIR_BUFFER_LOSSY_F16 = 8
@@ -81,15 +81,15 @@ typedef struct weir_buffer_desc {
 } weir_buffer_desc;
 #define WEIR_BUFFER_DESC_INIT {sizeof(weir_buffer_desc), 0, 0, 0, 0, NULL, WEIR_DEVICE_DEFAULT, 0, 0, NULL, 0, 0, NULL, NULL}
 
-/* With `home` = WEIR_DEVICE_ANY the home is the device of the pool that makes a round of all uses of all live buffers longer by the
- * least, as a model has it in which each user reaches all bytes of its buffers over the machine's links, and what a device has
- * promised beyond its budget lies at its neighbours or in HOST, whence its users fetch it, the home there and back:
+/* With `home` = WEIR_DEVICE_ANY the home is the device of the pool that lengthens a round of all uses of all live buffers the
+ * least, in a model in which each user reaches all bytes of its buffers over the machine's links, and what a device has
+ * promised beyond its budget lies at its neighbours or in HOST, from where its users fetch it, and the home fetches it and sends it back:
  *
  *     sum over homes h, users u:  W(h,u) [ (1 - f(h)) T(h,u)  +  sum over p: f(h,p) (u = h ? 2 T(h,p) : max(T(p,u), T(h,u))) ]
  *
  * W: the bytes a round that u uses of the buffers at home on h; T: seconds a byte takes, the slower of both ways, 0 from h to h, both
  * links where copies pass the host; f(h): the share of what is promised that exceeds the budget, f(h,p) of it what lies at p. A buffer
- * without users counts as used by its home. What is alike to a fiftieth goes to the device nearest to the calling thread's NUMA node,
+ * without users counts as used by its home. Of devices that differ by less than a fiftieth the one nearest to the calling thread's NUMA node is taken,
  * then to the one with the least promised for its budget, then to the first; without users the least promised comes first. Left out are
  * lost devices, for STABLE_ADDRESS those without VMM, and those whose pages are smaller than the alignment. weir_buffer_info_get tells
  * what was chosen; docs/topology.md has more. */
@@ -101,7 +101,7 @@ WEIR_API weir_result weir_buffer_create(weir_pool pool, const weir_buffer_desc *
 
 /** Homes for `count` buffers (1 to 4096) that are going to be made, chosen together: made one by one, a buffer takes room that a later
  *  one needs more. homes[i] is for *descs[i], of which `size`, `flags`, `alignment`, `home` and the users count; a `home` other than
- *  WEIR_DEVICE_ANY is kept, and known to the others. Nothing is made or set aside: put the answer into `home`. Any thread; takes up
+ *  WEIR_DEVICE_ANY is kept, and the others are chosen with it in mind. Nothing is made or set aside: put the answer into `home`. Any thread; takes up
  *  to milliseconds for some hundred buffers, without holding other calls up. Errors: INVALID_ARGUMENT, NOT_SUPPORTED (no device can be the
  *  home of one of them), OUT_OF_HOST_MEMORY, DEVICE_LOST (all are); homes[] is not written then. */
 WEIR_API weir_result weir_buffer_place(weir_pool pool, const weir_buffer_desc *const *descs, size_t count,
@@ -200,7 +200,7 @@ WEIR_API weir_result weir_buffer_set_priority(weir_pool pool, weir_buffer buffer
 
 /** Makes the whole buffer resident on `device` and keeps it there until weir_unhold, without a lease: for
  *  captured graphs and exported memory. Returns when the bytes are there. Held bytes count
- *  against the budget of every later acquire. What is written to the held memory, by whomever, is the buffer's latest version, until
+ *  against the budget of every later acquire. What is written to the held memory, by any code, is the buffer's latest version, until
  *  weir_unhold and after it. Leases on `device` are granted meanwhile, and so are weir_buffer_write and weir_discard: all of
  *  them use the held memory, and their order with the work under the hold is the caller's. A lease elsewhere that reads, and
  *  weir_buffer_read, copy from the held memory each time; one that writes, the CPU's too, is refused: LEASE_CONFLICT. Holds nest;

@@ -146,8 +146,8 @@ typedef struct weir_device_info {
   char name[64];            /**< for people; ends within its field */
   char pci_address[32];     /**< "0000:17:00.0", "" if there is none */
   uint8_t uuid[16];         /**< the runtime's, all 0 if it tells none */
-  /** Partitions (tiles, MIG slices, CPX) of one card are devices that have this in common: the least of their numbers.
-   *  Of a device that is no partition its own. Devices of two backends at one address are one device, no partitions. */
+  /** Partitions (tiles, MIG slices, CPX) of one card are devices with the same `parent`: the least of their numbers.
+   *  A device that is no partition has its own number. Devices of two backends at one address are one device, no partitions. */
   weir_device parent;
   uint32_t partition;       /**< which of the card's partitions it is, from 0, in the order of the runtime */
   uint32_t partition_count; /**< how many of them its backend offers; 1 = it is the whole card, as far as is known */
@@ -188,7 +188,7 @@ enum {
   WEIR_LINK_NETWORK = 8 /**< to another machine */
 };
 
-/** Where a link's bandwidth is from. The numbers are no order. */
+/** Where a link's bandwidth is from. The numbers are not an order. */
 enum {
   WEIR_LINK_FIGURE_NONE = 0,     /**< it is unknown */
   WEIR_LINK_FIGURE_PCIE = 1,     /**< derived: the least PCIe generation times lanes on the way */
@@ -259,7 +259,7 @@ WEIR_API weir_result weir_stream_wrap(weir_context context, weir_device device, 
  *  Errors: BUSY while leases taken on it are unreleased (nothing is changed then), INVALID_HANDLE. NULL is allowed. */
 WEIR_API weir_result weir_stream_close(weir_stream stream);
 
-/** The runtime's own handle, as weir_stream_wrap takes it; it stays whose it was. Errors: NOT_SUPPORTED (a stream of
+/** The runtime's own handle, as weir_stream_wrap takes it; its owner stays the same. Errors: NOT_SUPPORTED (a stream of
  *  WEIR_DEVICE_HOST has none), INVALID_HANDLE. */
 WEIR_API weir_result weir_stream_native(weir_stream stream, void **native);
 

@@ -31,8 +31,8 @@ enum {
    *  stream's device, then the lease is on that memory. `address` is the other device's and valid on the stream's; the
    *  pages stay there for as long as the lease's work, nothing is copied and the stream's device gives no memory for it.
    *  Uses of one buffer in a set go together: all of them have the flag, and one device has them all, or none is used so.
-   *  Not possible: an ordinary use. So it is for a writing use of a buffer below a page, for never-written pages, and
-   *  for a stream of WEIR_DEVICE_HOST. docs/leases.md#remote. */
+   *  Where that is not possible the use is an ordinary one. So are a writing use of a buffer below a page, one of never-written pages, and
+   *  one on a stream of WEIR_DEVICE_HOST. docs/leases.md#remote. */
   WEIR_USE_ALLOW_REMOTE = 1
 };
 
@@ -117,8 +117,8 @@ WEIR_API void weir_request_close(weir_request request);
  *  of another device). */
 WEIR_API weir_result weir_release(weir_lease lease, weir_stream stream);
 
-/** Starts bringing the uses' bytes to the stream's device, as far as that needs no lease to end and no page
- *  to go that is needed sooner. Returns at once (with WEIR_POOL_NO_BACKGROUND it does the work itself); failures are silent (a later acquire
+/** Starts bringing the uses' bytes to the stream's device, as far as that needs no lease to end and no
+ *  page to leave that is needed sooner. Returns at once (with WEIR_POOL_NO_BACKGROUND it does the work itself); failures are silent (a later acquire
  *  tells). Until they are used, or the stream has made as many acquires as the device's budget has pages, the bytes count as needed next:
  *  other prefetches and background demotion leave their pages alone. What there is no room for waits for the next call. Modes other than
  *  WEIR_READ mean the same as READ, DISCARD_WRITE reserves room only. INVALID_ARGUMENT or INVALID_HANDLE for one of the uses (use_index

@@ -30,8 +30,8 @@ typedef struct weir_trace_desc {
 #define WEIR_TRACE_DESC_INIT {sizeof(weir_trace_desc), WEIR_TRACE_TIMELINE, NULL, 0}
 
 /** Starts a trace of all pools of the context, those that it has and those that it gets. A context has one of each kind at a time.
- *  Calls on the pools put what they do into rings in memory, 4 MiB for each thread; a thread of the context's writes it down. What
- *  finds a ring full is lost, and counted in the file. Where the file can't be written any more, the trace ends by itself, with one
+ *  Calls on the pools put what they do into rings in memory, 4 MiB for each thread; a thread of the context's writes it down. A note
+ *  that finds its ring full is lost, and counted in the file. Where the file can't be written any more, the trace ends by itself, with one
  *  WARNING; nothing else changes for the program. The file can be read at any moment, also after the process was killed.
  *  The environment variables WEIR_TRACE=PATH (a timeline) and WEIR_RECORD=PATH (a recording) start one with the context, whose path gets a
  *  number where there is such a file, and WEIR_TRACE_BYTES is its max_bytes, also as "64M" or "4G" (what can't be read is logged and counts as 0, less than 64 KiB as 64 KiB); they are ignored under secure execution. Any thread. Errors: INVALID_ARGUMENT, BUSY (one of that

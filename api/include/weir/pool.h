@@ -18,7 +18,7 @@ WEIR_BEGIN_DECLS
 typedef struct weir_pool_device {
   weir_device device; /**< one of the context's */
   uint32_t reserved0;
-  uint64_t budget;    /**< bytes of its memory the pool may hold; rounded down to granules. More than it has is allowed and told by a
+  uint64_t budget;    /**< bytes of its memory the pool may hold; rounded down to granules. More than it has is allowed, with a
                            WARNING, but for WEIR_UNLIMITED */
   uint64_t reserved[2];
 } weir_pool_device;
@@ -213,8 +213,8 @@ WEIR_API weir_result weir_pool_trim(weir_pool pool, weir_device device, uint32_t
 
 /** Flags of weir_pool_defragment. */
 enum {
-  WEIR_DEFRAGMENT_WAIT = 1, /**< waits until the copies, and older work on what they leave behind, have ended: what is won is free
-                                 when the call returns. Without it the call waits for no device, and a later one frees the rest. */
+  WEIR_DEFRAGMENT_WAIT = 1, /**< waits until the copies, and older work on the places that they leave, have ended: the memory won is free
+                                 when the call returns. Without it the call waits for no device, and a later call frees the rest. */
   WEIR_DEFRAGMENT_EVICT = 2 /**< without VMM: what is in the way of a longer range and fits nowhere else is evicted */
 };
 
@@ -222,7 +222,7 @@ enum {
  *  call anything but weir_pool_destroy for this pool; it must not throw. */
 typedef int32_t (*weir_defragment_break)(void *user);
 
-/** Bounds of one call. 0 = no bound. Bytes and moves, evictions among them, are never exceeded; time is looked at before each step, and a step hands at
+/** Bounds of one call. 0 = no bound. Bytes and moves, evictions among them, are never exceeded; time is checked before each step, and a step hands at
  *  most 32 moves or 4 MiB (or one larger buffer) to the device. */
 typedef struct weir_defragment_desc {
   uint32_t struct_size;
@@ -247,7 +247,7 @@ typedef struct weir_defragment_report {
   uint64_t remap_moves;     /**< parts of buffers that went to a granule with others; their addresses stay */
   uint64_t evict_moves;     /**< with WEIR_DEFRAGMENT_EVICT */
   uint64_t evicted_bytes;        /**< that left the device by them */
-  uint64_t won_bytes;       /**< device memory that is free now and was not: of slabs, and of dead buffers without VMM */
+  uint64_t won_bytes;       /**< device memory that was not free before and is now: of slabs, and of dead buffers without VMM */
   uint64_t largest_free_before; /**< without VMM: the longest free range of one device */
   uint64_t largest_free_after;   /**< the same, as the call left it */
   uint64_t elapsed_ns;              /**< of the call */
@@ -265,10 +265,10 @@ typedef struct weir_defragment_report {
   {sizeof(weir_defragment_report), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 
 /** Moves small buffers together so that slabs become empty, and without VMM all buffers, so that free ranges become long. Buffers
- *  that move get another address: the next lease tells it. What is leased, held, STABLE_ADDRESS or weir_malloc's is stepped around.
+ *  that move get another address: the next lease tells it. Buffers that are leased, held or STABLE_ADDRESS, and weir_malloc's memory, stay.
  *  The copies run in the order of the streams, after released work on the buffers; later work waits for them on the device.
  *  Acquiring or destroying a buffer meanwhile is allowed. Incremental: a call goes on where the last one stopped.
- *  *report (may be NULL) is written also if the call fails halfway. What finds no room in the tiers below stays (no_room_bytes).
+ *  *report (may be NULL) is written also if the call fails halfway. What has no room in the tiers below stays (no_room_bytes).
  *  Any thread. Errors: INVALID_ARGUMENT, OUT_OF_HOST_MEMORY, BACKEND, DEVICE_LOST, and IO of what is evicted. */
 WEIR_API weir_result weir_pool_defragment(weir_pool pool, const weir_defragment_desc *desc,
                                           weir_defragment_report *report);
@@ -293,18 +293,18 @@ WEIR_API weir_result weir_pool_set_defragmentation(weir_pool pool, const weir_de
 /** Writes what the pool's policy has learned of the program, for weir_pool_policy_load of a later pool, also in another process: at most
  *  64 MiB into the caller's `bytes`, if `capacity` is enough; *needed gets how many they are. A capacity of 0 only asks (`bytes` may be NULL).
  *  The bytes have the names of operations in them, sizes of buffers and the order of uses; nothing of any content, and no address. They
- *  are a cache: a later release of the library may refuse them (docs/abi.md). What was acquired before the call is in them; the pool's thread,
- *  which learns it, is waited for, a second at most, and not where its share of a CPU (policy_cpu_percent) is used up. The program may run on:
+ *  are a cache: a later release of the library may refuse them (docs/abi.md). What was acquired before the call is in them: the call waits for the pool's
+ *  thread that learns it, a second at most, and not where its share of a CPU (policy_cpu_percent) is used up. The program may run on:
  *  then *needed may be more the next time. Host memory of about three times the bytes is taken for the time of the call, and the pool's lock
  *  for moments. Any thread; takes turns with other saves and loads of the pool. docs/policies.md tells when to save.
  *  Errors (nothing is written to `bytes`): INVALID_ARGUMENT (`needed` is NULL, `bytes` is NULL with a capacity; `capacity` is too small:
  *  *needed tells what would do), NOT_SUPPORTED (this pool learns nothing; the message says why), OUT_OF_HOST_MEMORY. */
 WEIR_API weir_result weir_pool_policy_save(weir_pool pool, void *bytes, uint64_t capacity, uint64_t *needed);
 
-/** Has the pool's policy know what another has learned and weir_pool_policy_save has written: `size` bytes, which are not looked at after
- *  the call. The first round of the program is planned then as a later one would be. Before the first acquire of the pool; buffers and
- *  streams may be there. Loading again before it takes the place of all that was loaded. Devices get what those of the same place in
- *  the pool's list have learned. The program's names get numbers (weir_operation_id). The bytes may be anything: they are checked as a whole before
+/** Loads into the pool's policy what another one has learned and weir_pool_policy_save has written: `size` bytes, which are not looked at after
+ *  the call. The first round of the program is then planned as a later one would be. To be called before the first acquire of the pool; buffers and
+ *  streams may exist. Loading again before it replaces all that was loaded. A device gets what the one at the same position in
+ *  the saving pool's list has learned. The program's names get numbers (weir_operation_id). The bytes may be anything: they are checked as a whole before
  *  anything is allocated or changed, and what they say can cost a program time and nothing else. Takes about a second for each
  *  million operations, and host memory of about twice the bytes beside that of the policy. Any thread; takes turns with other saves and loads.
  *  Errors (the pool knows what it did before; at OUT_OF_HOST_MEMORY some names may have got numbers): INVALID_ARGUMENT (`bytes` is NULL;

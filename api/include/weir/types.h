@@ -134,7 +134,7 @@ typedef uint32_t weir_device;
 /** As a timeout: wait without a deadline (weir_acquire then asks for WEIR_ACQUIRE_SOLE_HOLDER). */
 #define WEIR_INFINITE UINT64_MAX
 
-/** Rungs of the ladder. The numbers are no order: a later version may put one in between. */
+/** The tiers. Their numbers are not their order: a later version may put a tier in between. */
 enum {
   WEIR_TIER_NONE = 0,
   WEIR_TIER_DEVICE = 1,
@@ -144,7 +144,7 @@ enum {
   WEIR_TIER_STORAGE = 5
 };
 
-/** What a buffer's bytes are: it lets them be compressed better, and never changes them. */
+/** What a buffer's bytes are: knowing it, the codec compresses better; the bytes never change. */
 enum {
   WEIR_ELEMENT_ANY = 0, /**< found out by looking */
   WEIR_ELEMENT_F16 = 1,

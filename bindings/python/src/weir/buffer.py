@@ -280,7 +280,7 @@ class Buffer(Closable):
 
     def hold(self, device: int = enums.DEFAULT, mode: enums.HoldMode = enums.HoldMode.SHARED) -> Hold:
         """Makes the whole buffer resident on a device until the hold is released, without a lease. What is written there, by
-        whomever, is the latest version. Holds of one mode nest, but for ALONE."""
+        any code, is the latest version. Holds of one mode nest, but for ALONE."""
         return Hold(self, device, mode)
 
     def register_host(self, memory: Any, *, load: bool = False) -> None:

@@ -385,7 +385,7 @@ impl Buffer {
     }
 
     /// Makes the whole buffer resident on `device` and keeps it there as long as the hold, without a lease: for captured
-    /// graphs and exported memory. What is written there, by whomever, is the latest version. It is [`Buffer::hold_as`] with
+    /// graphs and exported memory. What is written there, by any code, is the latest version. It is [`Buffer::hold_as`] with
     /// [`HoldMode::Shared`].
     pub fn hold(&self, device: Device) -> Result<Hold<'_>> {
         self.hold_as(device, HoldMode::Shared)
