@@ -39,7 +39,7 @@ struct Stream {
   Status copy(const weir_be_copy &one) const noexcept {
     return device->check(device->table().copy_async(device->state(), native, &one), "copy_async");
   }
-  /// Of all that has been enqueued.
+  /// Gives a stamp of the end of all that has been enqueued.
   Status mark(Stamp *stamp, bool write = true) noexcept {
     uint64_t point = 0;
     WEIR_TRY(timeline.record(&point));

@@ -48,7 +48,7 @@ class alignas(64) Timeline {
   void open(const Device *device, weir_be_stream stream, Ticks *ticks) noexcept;
   /// Takes the turn to record; the caller holds `lock`. False: another thread has it, perhaps for long.
   bool begin_record() noexcept { return turn_.try_take(); }
-  /// The same without the lock, and waits for it.
+  /// The same without the lock, and waits for the turn.
   void take_turn() noexcept {
     Guard hold(lock);
     turn_.take(hold);
@@ -56,14 +56,14 @@ class alignas(64) Timeline {
   /// Records a fence after everything enqueued so far. The caller has the turn, and no lock. On failure nothing is recorded.
   Status record_in_turn(uint64_t *point) noexcept;
   void end_record() noexcept { turn_.give(); }
-  /// All of it; waits for the turn, and then for room on the stream.
+  /// Takes the turn, records and gives the turn back; waits for the turn, and then for room on the stream.
   Status record(uint64_t *point) noexcept;
   /// Ends a recording that the backend refused: everything enqueued so far has been synchronised by the caller, in the turn that it
   /// still has.
   uint64_t pass_all_in_turn() noexcept;
 
   uint64_t last() const noexcept { return last_.load(std::memory_order_acquire); }
-  /// Says false rather than ask the backend beside a thread that is seen to record on this stream, though the point may have passed.
+  /// Returns false rather than ask the backend while another thread is seen to record on this stream, though the point may have passed.
   bool passed(uint64_t point) noexcept;
   /// Blocks until the point has passed; TIMEOUT after timeout_ns.
   Status wait(uint64_t point, uint64_t timeout_ns) noexcept;
@@ -110,7 +110,7 @@ class alignas(64) Timeline {
   void retire(weir_be_fence fence, Dropped *dropped) noexcept;
   void note_loss() noexcept;
   void pass(uint64_t point, Dropped *dropped) noexcept;
-  /// Of the first kept fence at or after the point, which is *entry; nullptr with no fence in it if the point has passed, else no
+  /// Pins the first kept fence at or after the point, which is *entry; nullptr with no fence in it if the point has passed, else no
   /// slot is left.
   Pinned *pin(uint64_t point, bool to_wait, Entry *entry) noexcept;
   void unpin(Pinned *pin, Dropped *dropped) noexcept;
@@ -127,7 +127,7 @@ class alignas(64) Timeline {
   /// without the lock; everything else is done under it.
   std::atomic<uint32_t> head_{0}, tail_{0};
   std::array<Entry, capacity> ring_{};
-  /// More than may be waited for at a time, so that a thread that only asks whether one has passed finds a free entry soon.
+  /// More entries than may be waited for at a time, so that a thread that only asks whether a point has passed finds a free one soon.
   std::array<Pinned, most_waited_for + 4> pinned_{};
   uint32_t pins_ = 0;  ///< entries of pinned_ in use
 };

@@ -36,7 +36,7 @@ class TransferStreams {
   Stream *down() const noexcept { return down_; }
   /// nullptr: no thread has needed it yet.
   Stream *side() const noexcept { return side_.load(std::memory_order_acquire); }
-  /// Until everything so far has passed.
+  /// Waits until everything enqueued so far has passed.
   void drain() noexcept {
     for (Stream *stream : {side(), up_, down_})
       if (stream != nullptr) stream->timeline.drain();

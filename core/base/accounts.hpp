@@ -4,8 +4,8 @@
 // is the pool's own. What a device or tier has for all clients together is for its store to keep (physical/, tier/).
 //
 // What must hold: bytes are charged to a client exactly while there is a Charge for them, or what has absorbed it. charge() comes
-// before the memory is looked for. What got the memory absorbs the Charge, and tells freed() once, when it has it no more: a slot of
-// HOST, a blob below HOST, a page's granule on a device.
+// before the memory is looked for. The store that got the memory absorbs the Charge, and calls freed() once, when it has the memory no more:
+// a slot of HOST, a blob below HOST, a page's granule on a device.
 //
 // The rule for pages on a device: a page is charged to its region's client while it has a granule there, and an owner or a move that
 // is bringing it. So its charge ends
@@ -46,7 +46,7 @@ class Accounts {
   /// BUSY while it has buffers. Its record stays: granules remember whose bytes they hold by its number.
   Status destroy_client(uint32_t id) WEIR_HELD;
   uint32_t clients() const noexcept WEIR_HELD { return static_cast<uint32_t>(clients_.size()); }
-  /// Of those, the ones that have not been destroyed.
+  /// The clients that have not been destroyed.
   uint32_t living() const noexcept WEIR_HELD { return living_; }
   /// False: it has been destroyed.
   bool lives(uint32_t client) const noexcept WEIR_HELD { return !find(client).ended; }
@@ -55,7 +55,7 @@ class Accounts {
   QuotedName quoted(uint32_t client) const noexcept WEIR_HELD {
     return QuotedName(find(client).name);
   }
-  /// Of a buffer of the client that wants it so.
+  /// The priority of a client's buffer that was made with `wanted`.
   int8_t priority(uint32_t client, int32_t wanted) const noexcept WEIR_HELD;
   void add_buffer(uint32_t client) noexcept WEIR_HELD { ++clients_[client]->buffers; }
   void remove_buffer(uint32_t client) noexcept WEIR_HELD { --clients_[client]->buffers; }
@@ -65,11 +65,11 @@ class Accounts {
   const Budget &quota(uint32_t client, uint8_t place) const noexcept WEIR_HELD {
     return find(client).quotas[place];
   }
-  /// None where the client's quota has no room for it.
+  /// An empty Charge where the client's quota has no room for it.
   Charge charge(uint32_t client, uint8_t place, uint64_t bytes) noexcept WEIR_HELD {
     return Charge(clients_[client]->quotas[place], bytes);
   }
-  /// What had absorbed a charge has gone, or has no owner any more.
+  /// The memory that had absorbed a charge is freed, or has no owner any more.
   void freed(uint32_t client, uint8_t place, uint64_t bytes) noexcept WEIR_HELD {
     clients_[client]->quotas[place].refund(bytes);
   }

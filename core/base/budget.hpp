@@ -34,7 +34,7 @@ class Budget {
   }
   /// Lowers (or raises) the limit; what is charged already stays charged.
   void set_limit(uint64_t limit) noexcept { limit_ = limit; }
-  /// By so much, but to no less than what is charged.
+  /// Lowers the limit by so much, but to no less than what is charged.
   void lower(uint64_t bytes) noexcept {
     limit_ = std::max(used_, limit_ - std::min(limit_, bytes));
   }
@@ -54,11 +54,11 @@ class Charge {
   Charge &operator=(Charge &&) = delete;
   ~Charge() { assert(budget_ == nullptr); }
 
-  /// False: there was no room for it, and there is nothing to be given back.
+  /// False: the budget had no room for it, and there is nothing to be given back.
   explicit operator bool() const noexcept { return budget_ != nullptr; }
   void give_back() noexcept WEIR_HELD { std::exchange(budget_, nullptr)->refund(bytes_); }
   void absorb() noexcept WEIR_HELD { budget_ = nullptr; }
-  /// By what `take` returns; given back if that is false, or if `take` throws.
+  /// Absorbed if `take` returns memory; given back if it returns none, or throws.
   template <class Take>
   auto pay_for(Take &&take) WEIR_HELD {
     try {
@@ -72,7 +72,7 @@ class Charge {
   }
 
  private:
-  Budget *budget_;  ///< nullptr: it is no charge, or none any more
+  Budget *budget_;  ///< nullptr: nothing is charged, or no more
   uint64_t bytes_;
 };
 

@@ -28,7 +28,7 @@ class CpuShare {
   /// `percent` of a CPU, 1 to 100; 100 is no limit.
   CpuShare(const Clock &clock, uint32_t percent) noexcept : clock_(clock), percent_(percent) {}
 
-  /// A piece of work, from where this is made to where it ends, of a thread that does nothing else.
+  /// A piece of work, from where this object is made to where it ends, on a thread that does nothing else.
   class Piece {
    public:
     explicit Piece(CpuShare &own) noexcept : own_(own) {
@@ -49,7 +49,7 @@ class CpuShare {
     CpuShare &own_;
   };
 
-  /// A piece of it that another thread does in between, which has work of its own.
+  /// A piece of the work that another thread does in between, which has work of its own.
   class Visit {
    public:
     explicit Visit(CpuShare &own) noexcept : own_(own) {
@@ -77,8 +77,8 @@ class CpuShare {
     return paused_ && missing > 0 ? (static_cast<uint64_t>(missing) + percent_ - 1) / percent_ : 0;
   }
 
-  /// There is nothing to do by now. Returns how long the next pieces are to be waited for, at least: twice as long as it takes to earn
-  /// what has been used since the last rest, but not longer than `most_ns`. 0: they may come at once.
+  /// There is nothing to do for now. Returns how long the caller should wait for the next pieces, at least: twice as long as it takes to earn
+  /// what has been used since the last rest, but not longer than `most_ns`. 0: it need not wait.
   uint64_t rest(uint64_t most_ns) noexcept {
     if (used_since_ns_ != 0) {
       rests_until_ns_ = clock_.now_ns() + std::min(most_ns, used_since_ns_ * 200 / percent_);
@@ -88,7 +88,7 @@ class CpuShare {
     const uint64_t now = clock_.now_ns();
     return rests_until_ns_ - std::min(now, rests_until_ns_);
   }
-  /// Whether they have not been waited for as long.
+  /// Whether that rest is not over yet.
   bool rests() noexcept {
     if (rests_until_ns_ != 0 && clock_.now_ns() >= rests_until_ns_) rests_until_ns_ = 0;
     return rests_until_ns_ != 0;

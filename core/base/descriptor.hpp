@@ -12,7 +12,7 @@
 
 namespace weir {
 
-/// No struct of any version is as large: such a size was never set.
+/// No struct of any version is as large: a larger size was never set by a caller.
 inline constexpr uint32_t most_size = 1U << 16U;
 
 /// Whether a caller's struct_size can be one.
@@ -57,7 +57,7 @@ Status read_descriptor(const T *in, const char *name, T *out) {
   return {};
 }
 
-/// Writes the caller's struct, all of its struct_size bytes, which themselves are kept: *value, and zeros for what this
+/// Writes the caller's struct, all of its struct_size bytes, and leaves struct_size as it is: *value, and zeros for what this
 /// version does not know.
 template <class T>
 Status write_output(const T &value, const char *name, T *out) {

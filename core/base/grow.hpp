@@ -10,7 +10,7 @@
 
 namespace weir {
 
-/// So that the next `more` elements can be added without allocating. Throws std::bad_alloc with nothing changed.
+/// Makes room so that the next `more` elements can be added without allocating. Throws std::bad_alloc with nothing changed.
 template <class Vector>
 void grow_by(Vector &vector, size_t more = 1) {
   const size_t size = vector.size();

@@ -122,7 +122,7 @@ class WEIR_SCOPED Guard {
     return std::forward<Work>(work)();
   }
 
-  /// For Signal.
+  /// For Signal only.
   void sleep(std::condition_variable &until) WEIR_IS_LOCK { mutex_.sleep(until); }
   bool sleep(std::condition_variable &until,
              std::chrono::steady_clock::time_point end) WEIR_IS_LOCK {

@@ -205,7 +205,7 @@ class WEIR_SCOPED Locked : public Releasable {
   ~Locked() WEIR_RELEASE() WEIR_IS_LOCK { lock_.drop(); }
 };
 
-/// What the work returns; where it runs out of memory OUT_OF_HOST_MEMORY, "no host memory" and what that was to be for.
+/// Returns what the work returns; OUT_OF_HOST_MEMORY where it runs out of memory: "no host memory" and what that was to be for.
 template <class Work>
 Status with_memory(const char *purpose, Work &&work) WEIR_IS_LOCK {
   try {
@@ -230,7 +230,7 @@ bool if_memory(Work &&work) WEIR_IS_LOCK {
   }
 }
 
-/// What the work returns. Where it fails or throws, `undo` has been called.
+/// Returns what the work returns. Where the work fails or throws, `undo` has been called.
 template <class Work, class Undo>
 Status or_undo(Work &&work, Undo &&undo) WEIR_HELD WEIR_IS_LOCK {
   Status status;
@@ -244,7 +244,7 @@ Status or_undo(Work &&work, Undo &&undo) WEIR_HELD WEIR_IS_LOCK {
   return status;
 }
 
-/// Calls `work` when it ends, however that comes.
+/// Calls `work` at the end of its scope, however that is left.
 template <class Work>
 class AtEnd {
  public:

@@ -36,7 +36,7 @@ class Stacks {
   /// None for 0. The innermost first.
   std::vector<void *> frames(uint32_t number) const;
   uint64_t count() const noexcept;
-  /// That had no room.
+  /// Stacks that had no room.
   uint64_t dropped() const noexcept;
 
   /// A trace begins, which has been told of no stack.
@@ -52,7 +52,7 @@ class Stacks {
     uint32_t count;
     uint32_t told = 0;  ///< in which telling last
   };
-  /// What one more takes, in all tables.
+  /// Bytes that one more stack takes, in all tables.
   static uint64_t bytes_of(size_t frames) noexcept {
     return frames * sizeof(void *) + sizeof(Stack) + 64;
   }

@@ -138,12 +138,12 @@ class KeepError {
 /// How a call has ended, with its error, on the way to another thread.
 class HandedOver {
  public:
-  /// By the thread that called.
+  /// Called by the thread that made the call.
   void put(Status status) noexcept {
     status_ = status;
     if (!status) error_ = unread_error();
   }
-  /// By the other: it is its own from now on.
+  /// Called by the other thread: the error is that thread's own from now on.
   Status take() const noexcept {
     if (!status_) new_error() = error_;
     return status_;

@@ -20,7 +20,7 @@ namespace weir::codec {
 
 class DecodedSum;
 
-/// As fx_encode. 0 too where some exponent is none of the 256.
+/// As fx_encode. Returns 0 also where an exponent is not among the 256.
 uint64_t fx_encode_doubles(const unsigned char *in, uint64_t raw, unsigned char *out, uint64_t room,
                            CpuLevel level) noexcept;
 

@@ -19,7 +19,7 @@ constexpr uint32_t doubles_infinite = 2047, doubles_spread = 254;
 using DoublesJoin = void (*)(const unsigned char *in, const unsigned char *exponents,
                              uint32_t first, uint64_t groups, unsigned char *out) noexcept;
 
-/// The reverse. False: some exponent is none of the bytes.
+/// The reverse. False: an exponent is not among the bytes.
 using DoublesSplit = bool (*)(const unsigned char *in, uint32_t first, uint64_t groups,
                               unsigned char *out, unsigned char *exponents) noexcept;
 

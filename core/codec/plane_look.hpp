@@ -19,11 +19,11 @@ struct PlaneLook {
   unsigned char seldom = 0;  ///< ... one at about one of 512 ...
   unsigned char mark = 0;    ///< ... and one at about one of 24
 
-  /// As good as random.
+  /// Whether the bytes are as good as random.
   bool is_noise(uint64_t count) const noexcept { return bits > count * 31 / 4; }
 };
 
-/// By a sample of each part.
+/// Looks at a sample of each part.
 PlaneLook look_at_plane(const unsigned char *in, uint64_t count) noexcept;
 
 /// Whether one place in 64 has the same value as the eight behind it.

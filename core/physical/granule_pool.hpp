@@ -30,12 +30,12 @@ enum class PageClass : uint8_t { small = 0, large = 1 };
 /// Whose bytes a granule still holds. Memory goes from one client to another only zeroed.
 inline constexpr uint32_t client_unknown = UINT32_MAX >> 1U;
 
-/// Of a record that is no granule.
+/// In place of the client, in a record that is no granule.
 inline constexpr uint32_t client_unused = client_unknown - 1;
 
 /// Sixteen bytes: there is one for every page of a device, however many there are.
 struct Granule {
-  /// With VMM the runtime's handle, without the address; 0 before there is one. Of an unused record the unused one before it.
+  /// With VMM the runtime's handle, without the address; 0 before there is one. In an unused record: the unused record before it.
   uint64_t place = 0;
   uint32_t node = no_node;  ///< the next of its list; of a claimed one without VMM, its extent
 
@@ -97,7 +97,7 @@ class GranulePool {
   /// *doomed names must be destroy()ed before the claim is materialized (idle granules of the other class).
   /// Throws std::bad_alloc with nothing changed.
   GranuleId claim(PageClass c, uint64_t bytes, DoomedList *doomed);
-  /// Without VMM: exactly there, or no_granule: Segments::claim_at().
+  /// Without VMM: claims the extent exactly there, or gives no_granule: Segments::claim_at().
   GranuleId claim_at(uint32_t segment, uint64_t offset, uint64_t bytes, uint32_t before);
   /// Without VMM: what lies where. A piece's extent is the `node` of its granule.
   void survey(std::pmr::vector<Segments::Piece> *pieces) const { segments_->survey(pieces); }
@@ -106,22 +106,22 @@ class GranulePool {
   Segments::Foreign foreign(const Granule &granule, uint32_t client) const noexcept {
     return segments_->foreign(granule.node, client);
   }
-  /// Back to the free list; it still holds the bytes of the client that it says.
+  /// Puts the granule back into the free list; it still holds the bytes of the client that it names.
   void release(GranuleId id) noexcept;
   /// Takes what is idle (granules, empty segments) out until `bytes` are covered.
   uint64_t take_idle(uint64_t bytes, DoomedList *doomed);
-  /// Another look at what is idle, `looks_a_grace` of them a grace period apart.
+  /// One more look at what is idle, to be called `looks_a_grace` times a grace period.
   void look_at_idle() noexcept;
   /// As take_idle(), but only what no claim needed for a grace period, and only while `reserve` bytes stay idle. At most
   /// `most` bytes, but one granule or segment at least.
   uint64_t take_unneeded(uint64_t reserve, uint64_t most, DoomedList *doomed);
   /// A granule that was never materialized: its bytes leave the budget.
   void forget(GranuleId id) noexcept;
-  /// What has been destroyed.
+  /// Drops the record of what has been destroyed.
   void forget(const Doomed &gone) noexcept;
-  /// What is held beyond it stays; nothing more is claimed then.
+  /// What is held beyond the new budget stays; nothing more is claimed then.
   void set_budget(uint64_t bytes) noexcept;
-  /// The runtime refused `bytes` inside the budget: so much less is to be had.
+  /// The runtime refused `bytes` inside the budget: the budget is lowered by so much.
   void lower_budget(uint64_t bytes) noexcept;
   Granule &at(GranuleId id) noexcept { return granules_[id]; }
   const Granule &at(GranuleId id) const noexcept { return granules_[id]; }
@@ -151,7 +151,7 @@ class GranulePool {
     GranuleId head = no_granule;
     size_t size = 0;
   };
-  /// The fewest there were since the last look, and between the looks before: what was never needed lies below.
+  /// The fewest there were since the last look, and between earlier looks: so many of them were never needed.
   struct IdleList : FreeList {
     size_t fewest = 0;
     std::array<size_t, looks_a_grace> fewest_before{};

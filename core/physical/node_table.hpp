@@ -138,7 +138,7 @@ class NodeTable {
     entries_[entry.before].after = entry.after;
     entries_[entry.after].before = entry.before;
   }
-  /// Of no owner.
+  /// Makes the node live, without an owner.
   void make_live(Node node, uint64_t length) noexcept {
     Entry &entry = entries_[node];
     note_length(entry, length);

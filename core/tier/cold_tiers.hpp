@@ -53,19 +53,19 @@ class ColdTiers {
   ColdTiers(std::pmr::memory_resource *memory, Accounts &accounts)
       : memory_(memory), accounts_(accounts), chains_(memory) {}
 
-  /// Of one tier at least. The errors of the parts.
+  /// Starts one tier at least. Errors are those of the parts that it starts.
   Status start(Config config, backend::Runtime &runtime, backend::StreamTable &streams,
                const Clock &clock, const Log &log);
 
   bool any() const noexcept { return staging_ != nullptr; }
-  /// Whether one of them has so much, as it is.
+  /// Whether one of the tiers has room for so much, as it is.
   bool has_room(uint64_t bytes) const noexcept {
     return (compressed_ != nullptr && compressed_->room() >= bytes) ||
            (storage_ != nullptr && storage_->room() >= bytes);
   }
   CompressedStore *compressed() const noexcept { return compressed_.get(); }
   StorageStore *storage() const noexcept { return storage_.get(); }
-  /// By the bit of its place.
+  /// The store of the place with that bit.
   ColdStore *store(uint32_t bit) const noexcept {
     if (bit == Place::compressed.bit()) return compressed_.get();
     return storage_.get();
@@ -74,7 +74,7 @@ class ColdTiers {
   codec::Codec &codec() const noexcept { return *codec_; }
   Staging &staging() const noexcept { return *staging_; }
   uint64_t part_bytes() const noexcept { return staging_->part_bytes(); }
-  /// By which transfers are timed.
+  /// The clock by which transfers are timed.
   uint64_t now_ns() const noexcept { return clock_.now_ns(); }
 
   // ---- chains ----
@@ -84,11 +84,11 @@ class ColdTiers {
     return static_cast<uint32_t>((bytes + part_bytes() - 1) / part_bytes());
   }
   uint32_t take_chain(uint64_t bytes) WEIR_HELD { return chains_.take(parts_of(bytes)); }
-  /// Without places, or none.
+  /// Gives back a chain that has no places, or no chain.
   void give_chain(uint32_t chain) noexcept WEIR_HELD { chains_.give(chain); }
   const PartRecord &record(uint32_t at) const noexcept WEIR_HELD { return chains_[at]; }
   uint32_t next(uint32_t at) const noexcept WEIR_HELD { return chains_[at].next; }
-  /// 0: not known.
+  /// The checksum that the chain has; 0: not known.
   uint64_t checksum(uint32_t chain) const noexcept WEIR_HELD {
     return chain != none ? chains_[chain].checksum() : 0;
   }
@@ -104,24 +104,24 @@ class ColdTiers {
                   std::pmr::vector<LiftPart> *parts) const WEIR_HELD;
 
   // ---- places ----
-  /// For `bytes`, if neither budget nor quota has to be made to have room. Throws std::bad_alloc with nothing changed.
+  /// A place for `bytes`, if neither budget nor quota has to be made to have room. Throws std::bad_alloc with nothing changed.
   UnitSlot try_place(ColdStore &store, uint32_t client, uint64_t bytes) WEIR_HELD;
   const Budget &quota(uint32_t client, const ColdStore &store) const noexcept WEIR_HELD {
     return accounts_.quota(client, Accounts::at(store.place));
   }
-  /// Of a tier above or among these: with less room than that, pages move on in the background, until twice as much is free.
+  /// The low water of a tier among these, or above: with less room than that, pages move on in the background, until twice as much is free.
   uint64_t low_water(uint64_t budget) const noexcept {
     return std::min(std::max(budget / 32, 2 * part_bytes()), budget / 4);
   }
-  /// Where the part of the record lies from now on.
+  /// Notes where the record's part lies from now on.
   void place(uint32_t record, const ColdStore &store, UnitSlot slot) noexcept WEIR_HELD {
     chains_[record].in(store.place) = slot;
   }
   /// Frees the chain's places in the tiers of `bits`. True: some are to be overwritten yet (ColdStore::free_secret).
   [[nodiscard]] bool free_places(uint32_t chain, uint32_t client, bool secret,
                                  uint32_t bits) noexcept WEIR_HELD;
-  /// Whether what compresses should go to STORAGE all the same, because it comes back sooner from there. Now and then
-  /// a page goes to COMPRESSED nevertheless, to see whether that still holds.
+  /// Whether pages that compress should go to STORAGE nevertheless, because it comes back sooner from there. Now and then
+  /// a page goes to COMPRESSED anyway, to see whether that still holds.
   bool storage_is_quicker() noexcept WEIR_HELD;
   /// Neither tier has room for the bytes, or the client's quotas have not: OVER_BUDGET, with the figures.
   Status fail_full(uint32_t client, uint64_t bytes) const WEIR_HELD;

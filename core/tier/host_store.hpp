@@ -48,7 +48,7 @@ class HostStore {
   static uint64_t rounded(uint64_t bytes) noexcept { return (bytes + unit - 1) / unit * unit; }
 
   // ---- under the pool's lock ----
-  /// In a chunk of the node; `anywhere`, which a node that is unknown means: if there is none, in another. No slot: what is
+  /// A slot in a chunk of the node; `anywhere`, as also with an unknown node: if there is none, in another chunk. No slot: what is
   /// grown so far is full. What the slot holds is another client's, maybe, until take_over(). Throws std::bad_alloc with
   /// nothing changed.
   HostSlot allocate(uint64_t bytes, uint32_t client, uint32_t node = numa::unknown,
@@ -71,7 +71,7 @@ class HostStore {
   uint64_t bytes(HostSlot slot) const noexcept {
     return chunks_[slot.chunk]->arena.size(slot.node);
   }
-  /// In its chunk.
+  /// The slot's offset in its chunk.
   uint64_t offset(HostSlot slot) const noexcept {
     return chunks_[slot.chunk]->arena.offset(slot.node);
   }
@@ -89,7 +89,7 @@ class HostStore {
   uint64_t used() const noexcept { return used_; }
   /// How much grow() should add for an allocation of `bytes` that found no slot; 0: the budget has no room for it.
   uint64_t growth_for(uint64_t bytes) const noexcept;
-  /// *node: for which there is the least left.
+  /// *node: the one that has the least left.
   bool wants_growth(uint32_t *node) const noexcept;
   /// Whether an allocation of `bytes` could ever be made in what is grown so far.
   bool could_hold(uint64_t bytes) const noexcept;

@@ -67,7 +67,7 @@ class IoQueue {
     uint64_t reads_per_write = uint64_t{16} << 20U;  ///< after which a write gets a turn
     uint64_t write_behind = uint64_t{64} << 20U;     ///< of writes queued or under way
 
-    /// For as many devices at once.
+    /// The limits for a store of so many files, each taken for a device of its own.
     static Limits of_files(uint32_t files) noexcept {
       Limits limits;
       limits.demand_reads *= files;

@@ -38,7 +38,7 @@ class Staging {
 
   Status start(backend::Runtime &runtime, uint32_t slots, uint64_t part_bytes, uint64_t blob_bytes);
   uint64_t part_bytes() const noexcept { return part_bytes_; }
-  /// Of pinned memory, in all.
+  /// Bytes of pinned memory, in all.
   uint64_t bytes() const noexcept { return count_ * part_bytes_; }
   unsigned char *base() const noexcept { return pinned_; }
   /// Room for one compressed part, for the thread that demotes pages from HOST: one at a time.
@@ -46,7 +46,7 @@ class Staging {
 
   /// A slot, or nullptr if none is free without waiting.
   StagingSlot *try_take() noexcept;
-  /// Waits. The caller holds no slot and no lock.
+  /// Waits for a slot. The caller holds no slot and no lock.
   StagingSlot *take() noexcept;
   void give(StagingSlot *slot, backend::Stamp busy) noexcept;
   /// Overwrites what slots given back have left in them; `wait`: once the copies that use it have ended, which it waits for.
@@ -67,7 +67,7 @@ class Staging {
   uint32_t count_ = 0;
   RankedMutex<Rank::leaf> mutex_;
   Signal given_;
-  /// What is taken is its holder's; `taken` changes with the mutex held.
+  /// A slot that is taken belongs to its holder; `taken` changes with the mutex held.
   std::array<StagingSlot, max_slots> slots_;
 };
 

@@ -84,7 +84,7 @@ class StorageStore final : public ColdStore {
   void add_memory(void *base, uint64_t bytes) noexcept;
   void remove_memory(void *base) noexcept;
 
-  /// In whole units.
+  /// Bytes written, in whole units.
   uint64_t written_bytes() const noexcept { return counted(&IoQueue::written_bytes); }
   uint64_t read_bytes() const noexcept { return counted(&IoQueue::read_bytes); }
   /// Transfers that failed.

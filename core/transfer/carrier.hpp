@@ -51,7 +51,7 @@ struct Ring {
   uint64_t address(uint32_t unit) const noexcept {
     return base + unit / run * stride + unit % run * unit_bytes;
   }
-  /// So that four of them find room at once.
+  /// At most a quarter of the memory, so that four pieces find room at once.
   uint64_t largest_piece() const noexcept {
     return unit_bytes * std::min(run, std::max(count / 4, 1U));
   }

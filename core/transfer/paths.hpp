@@ -72,7 +72,7 @@ class Paths {
   /// What a split, or a path that is not the direct one, must gain to be taken.
   static constexpr double worth = 1.15;
   static constexpr double step_ns = 4000;
-  /// Of a hop whose latency is unknown.
+  /// Taken for the latency of a hop where that is unknown.
   static constexpr double usual_latency_ns = 10'000;
   static constexpr size_t most_devices = 32;
 
