@@ -37,7 +37,7 @@ class BufferMaker {
         scrubber_(scrubber) {}
 
   // ---- calls ----
-  /// `stack`: by which calls, of Stacks.
+  /// `stack`: the number of the caller's stack in Stacks.
   Status create_buffer(const weir_buffer_desc &desc, uint32_t client, uint32_t stack,
                        weir_buffer *buffer);
   Status destroy_buffer(weir_buffer buffer);

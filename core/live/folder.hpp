@@ -45,13 +45,13 @@ struct Entry {
   int file = -1;               ///< the page is /proc/PID/fd/FILE
 
   std::string line() const;
-  /// False: it is no such line, wholly.
+  /// False: the text is not exactly such a line.
   static bool parse(std::string_view line, Entry *entry) noexcept;
 };
 
 /// Field 22 of /proc/PID/stat: with the number it names a process for good. 0: there is no such process, or it has ended.
 uint64_t start_time_of(pid_t process) noexcept;
-/// 0: /proc does not tell.
+/// 0: /proc does not tell it.
 uint64_t own_pid_namespace() noexcept;
 
 class Folder {
@@ -72,19 +72,19 @@ class Folder {
   };
 
   Folder() = default;
-  /// The one that has been opened before, if it is still as it must be.
+  /// Opens a folder that has been opened before, if it is still as it must be.
   static Folder again(const std::string &path) noexcept;
   /// Opens the user's folder, and makes it if there is none. *why: why there is none to be had.
   static Folder make(const Surroundings &where, std::string *why);
-  /// Those that there are. A program may have found another one than the reader would.
+  /// All folders that there are. A program may have found another folder than the reader would.
   static std::vector<Folder> all(const Surroundings &where);
 
   explicit operator bool() const noexcept { return static_cast<bool>(file_); }
   const std::string &path() const noexcept { return path_; }
 
-  /// Makes the file of one context. Files of dead processes with the number go. *why: why it can't.
+  /// Makes the file of one context. Files of dead processes with that number are removed. *why: why it can't be made.
   bool add(const Entry &entry, File *made, std::string *why) const;
-  /// The file goes, if it is still that one (0: whichever it is).
+  /// Removes the file, if it is still that one (0: whichever it is).
   void remove(const std::string &name, uint64_t inode) const noexcept;
   /// At most `most` files; *more: there are others.
   std::vector<File> list(size_t most, bool *more) const;

@@ -87,7 +87,7 @@ struct Wait {
   uint64_t reserved;
 };
 
-/// How many took how long: up to 1 µs, 4 µs and so on; the last without a bound.
+/// How many waits or moves took how long: up to 1 µs, 4 µs and so on; the last bucket has no bound.
 struct Durations {
   std::array<uint64_t, most_durations> counts;
   uint64_t sum_ns;

@@ -18,7 +18,7 @@
 
 namespace weir::live {
 
-/// Cut where a character ends.
+/// The name, cut where a character ends.
 std::array<char, name_bytes> short_name(std::string_view name) noexcept;
 
 class Page {
@@ -28,10 +28,10 @@ class Page {
   Page(const Page &) = delete;
   Page &operator=(const Page &) = delete;
 
-  /// Without it the page is off, and so it is where WEIR_LIVE is "0" or the program runs securely. Says at INFO why it can't be had.
+  /// Until it is called the page is off; it stays off where WEIR_LIVE is "0" or the program runs securely. Says at INFO why the page can't be had.
   void open(const Log &log, std::span<const Place> places, const Folder::Surroundings &where);
   bool on() const noexcept { return header_ != nullptr; }
-  /// Not in a forked child. A system call.
+  /// False in a forked child. Makes a system call.
   bool may_write() const noexcept;
 
   /// A pool's place on the page, while it has one.

@@ -30,7 +30,7 @@ inline std::string_view cut(std::string_view text, size_t most) noexcept {
 /// One line that is being written, as long as it fits. done() says whether it did; if not nothing of it is kept.
 class LineText {
  public:
-  /// After the first `size` bytes of `memory`; `size` counts the line once it is done.
+  /// The line is put after the first `size` bytes of `memory`; `size` counts the line once it is done.
   LineText(char *memory, size_t capacity, size_t &size, std::string_view kind) noexcept
       : memory_(memory), size_(size), at_(memory + size), end_(memory + capacity) {
     raw(kind);
@@ -54,7 +54,7 @@ class LineText {
     raw(" ");
     return place(device);
   }
-  /// A word of ours.
+  /// A word of Weir's.
   LineText &plain(std::string_view text) noexcept { return raw(" ").raw(text); }
   /// A word of the program's.
   LineText &word(std::string_view text) noexcept {
@@ -77,7 +77,7 @@ class LineText {
   LineText &key(std::string_view name, std::string_view value) noexcept {
     return value.empty() ? *this : begin_key(name).escaped(value);
   }
-  /// Also if it is 0.
+  /// Writes the key also if the value is 0.
   LineText &number_key(std::string_view name, uint64_t value) noexcept {
     return begin_key(name).digits(value);
   }

@@ -14,13 +14,13 @@
 
 namespace weir::record {
 
-/// Of one line, with its line feed.
+/// The most bytes of one line, with its line feed.
 inline constexpr size_t vmt_longest_line = size_t{64} << 10;
 
 /// Where a line says "-": no stream (weir_malloc, weir_free), no client. As a length: to the end of the buffer (WEIR_WHOLE).
 inline constexpr uint64_t vmt_none = UINT64_MAX;
 
-/// What a number is called that the trace has as "OPERATION": the number that weir_operation_id answered, else the name that a call was
+/// The operation of a call: the number that weir_operation_id answered, which the trace has as "OPERATION", else the name that the call was
 /// given, else none.
 struct VmtOperation {
   uint64_t number = 0;
@@ -119,13 +119,13 @@ struct VmtDefragmentation {
   uint64_t threshold_permille = 0, flags = 0, bytes_per_second = 0, max_cost_permille = 0;
 };
 
-/// What ends() ends.
+/// The kinds of objects of which ends() tells the end.
 enum class VmtThing : uint8_t { pool, client, stream, buffer };
 
-/// weir_buffer_read, weir_buffer_write, weir_discard.
+/// The calls of which bytes() tells: weir_buffer_read, weir_buffer_write, weir_discard.
 enum class VmtBytes : uint8_t { read, write, discard };
 
-/// Of a path, and of all frames of a stack; what is longer is cut.
+/// The most bytes of a path, and of all frames of a stack; what is longer is cut.
 inline constexpr size_t vmt_longest_path = 4096, vmt_longest_stack = size_t{16} << 10;
 
 class LineText;
@@ -155,7 +155,7 @@ class VmtLines {
   bool stream(uint64_t stream, uint64_t context, uint64_t device, bool wrapped) noexcept;
   bool operation_name(uint64_t pool, uint64_t operation, std::string_view name) noexcept;
 
-  /// What was made is ended.
+  /// The object is ended.
   bool ends(VmtThing thing, uint64_t number) noexcept;
 
   // Buffers.
@@ -179,10 +179,10 @@ class VmtLines {
   bool refused(const VmtAcquire &acquire, int32_t result) noexcept;
   bool use(const VmtUse &use) noexcept;
   bool release(uint64_t lease, uint64_t stream) noexcept;
-  /// From the acquire's fence to that of the release, known when the second has passed.
+  /// How long the work took from the acquire's fence to that of the release, known when the second has passed.
   bool kernel(uint64_t lease, uint64_t nanoseconds) noexcept;
   bool prefetch(uint64_t pool, uint64_t stream, uint64_t uses) noexcept;
-  /// So many lines operation() follow, each with its uses.
+  /// `operations` lines operation() follow, each with its uses.
   bool announce(uint64_t pool, uint64_t stream, uint64_t operations, uint64_t flags) noexcept;
   bool operation(const VmtOperation &operation, uint64_t uses) noexcept;
   bool synchronize(uint64_t stream) noexcept;

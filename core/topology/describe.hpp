@@ -20,7 +20,7 @@ struct Row {
   uint32_t device = none;  ///< index in Machine::devices(), or host_end
   std::string label;
 };
-/// The context's devices by their number, then the others; of a device with tiles these, unless a backend offers it whole.
+/// The context's devices by their number, then the other devices; for a device with tiles its tiles, unless a backend offers it whole.
 std::vector<Row> rows_of(const Machine &machine);
 
 /// "150", "15.8", "0.25": gigabytes a second.

@@ -10,10 +10,10 @@
 
 namespace weir::topology {
 
-/// The system's. BACKEND if hwloc can't tell; *machine is then not to be used.
+/// Reads the system's topology. BACKEND if hwloc can't tell; *machine is then not to be used.
 Status discover_system(Machine *machine);
 
-/// A file's. INVALID_ARGUMENT with the path and what is wrong; *machine is then not to be used.
+/// Reads a file's topology. INVALID_ARGUMENT with the path and what is wrong; *machine is then not to be used.
 Status discover_file(const char *path, Machine *machine);
 
 /// The same from text; `origin` stands for the path.

@@ -19,7 +19,7 @@ using KnownObjects = std::pmr::map<uint64_t, FabricEnd>;
 /// Fills *machine, which is empty. NOT_SUPPORTED if there are more devices than it takes.
 Status add_places(hwloc_topology_t topology, Machine *machine, KnownObjects *known);
 
-/// The matrices of links; others are passed over.
+/// Adds the matrices of links; other matrices are passed over.
 Status add_matrices(hwloc_topology_t topology, const KnownObjects &known, Machine *machine);
 
 }  // namespace weir::topology

@@ -27,7 +27,7 @@ uint32_t number_of(const Enum &value) noexcept {
   return number;
 }
 
-/// The objects of a list, as of the children of one kind, from its first.
+/// The objects of a sibling list, from its first on.
 std::vector<hwloc_obj_t> listed(hwloc_obj_t first);
 inline std::string_view text_of(const char *text) { return text != nullptr ? text : ""; }
 /// "" if the object has none of that name.
@@ -46,16 +46,16 @@ struct View {
 
 class Views {
  public:
-  /// Of the OS devices in `function`, and of `beside`, which are of the same card.
+  /// The views of the OS devices in `function`, and of those in `beside`, which are of the same card.
   Views(hwloc_obj_t function, const std::vector<hwloc_obj_t> &beside);
   Views(const Views &) = delete;
   Views &operator=(const Views &) = delete;
 
-  /// 0: the card is one device.
+  /// How many partitions the card has; 0: it is one device.
   size_t part_count() const noexcept { return teller_ != nullptr ? teller_->parts.size() : 0; }
   /// The view that tells the partitions: the most preferred of those with the most.
   const View *teller() const noexcept { return teller_; }
-  /// Level Zero that was told to have no cards, only their parts: each says the card's memory, as sysman knows no parts.
+  /// Whether Level Zero was told to be flat, with no cards but their parts: each part says the card's memory, as sysman knows no parts.
   bool flat() const noexcept {
     return teller_ != nullptr && teller_->runtime == Runtime::level_zero &&
            teller_->whole == nullptr;

@@ -27,7 +27,7 @@ class LinkBench {
 
   /// Takes up to `bytes`, a power of two and at least least_bytes, at each end; less where there is no room.
   Status open(uint64_t bytes);
-  /// Of the way from ends_[from] to the other. It takes about budget_ns at most, but no less than a few small copies need.
+  /// Measures the way from ends_[from] to the other. It takes about budget_ns at most, but no less than a few small copies need.
   Status measure(uint32_t from, uint64_t budget_ns, Reading *reading);
 
  private:

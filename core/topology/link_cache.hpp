@@ -16,7 +16,7 @@
 
 namespace weir::topology {
 
-/// Whose links a file has, as 32 hexadecimal digits: by these words, and all that tells the devices from others.
+/// The identity of the machine whose links a file has, as 32 hexadecimal digits: made of these words, and of all that tells the devices from others.
 std::pmr::string cache_identity(std::initializer_list<std::string_view> words,
                                 std::span<const Owned<backend::Device>> devices,
                                 std::pmr::memory_resource *memory);

@@ -32,7 +32,7 @@ enum class PlaceKind : uint8_t {
 const char *name_of(PlaceKind kind) noexcept;
 
 inline constexpr uint32_t none = UINT32_MAX;
-/// Of Machine::link: the host's end.
+/// The host, as an end in Machine::link.
 inline constexpr uint32_t host_end = UINT32_MAX;
 
 struct Place {
@@ -63,7 +63,7 @@ struct Reading {
   uint64_t latency_ns = 0;
   bool operator==(const Reading &) const noexcept = default;
 };
-/// By the numbers of the two devices, from and to, or WEIR_DEVICE_HOST. Ordered, so that the same figures are always written
+/// Measured figures by the numbers of the two devices, from and to, or WEIR_DEVICE_HOST. Ordered, so that the same figures are always written
 /// the same way.
 using Figures = std::pmr::map<std::pair<uint32_t, uint32_t>, Reading>;
 
@@ -82,8 +82,8 @@ struct Link {
   Link told() const noexcept;
 };
 
-/// What is known of a link when a lesser source is asked for what the better one leaves open. Kinds that differ are not
-/// mixed: a figure of one kind says nothing about another. Nothing measured is asked.
+/// Fills what the better source leaves open of a link from the lesser one. Kinds that differ are not mixed: a figure of one kind says nothing
+/// about another. Measured figures are not asked for.
 Link combine(const Link &better, const Link &lesser) noexcept;
 
 class Machine {
@@ -135,7 +135,7 @@ class Machine {
   /// What was measured on a link counts more than all else, for good. 0 of either leaves that as it is.
   void record(uint32_t from, uint32_t to, const Reading &reading) noexcept;
 
-  /// The device at this PCI address (see same_address), or none. A tile is not found by its address.
+  /// The device at this PCI address (see same_address), or none. Tiles are not found by their addresses.
   uint32_t find(std::string_view pci_address) const noexcept;
   /// The same, and else a device of the same slot.
   uint32_t find_card(std::string_view pci_address) const noexcept;
@@ -150,7 +150,7 @@ class Machine {
  private:
   bool one_card(uint32_t a, uint32_t b) const noexcept;
   uint32_t partitions_of(uint32_t device) const noexcept;
-  /// The host comes first: one after `host_end` is 0.
+  /// The slot of a link in the table. The host comes first: one after `host_end` is 0.
   size_t slot(uint32_t from, uint32_t to) const noexcept {
     return size_t{from + 1} * (devices_.size() + 1) + size_t{to + 1};
   }

@@ -37,7 +37,7 @@ struct CalibrateBounds {
   uint64_t bytes = 0;    ///< that may be held at once, both ends together
 };
 
-/// Of links, each way by itself.
+/// How many links were measured, failed and so on; each way of a link counts by itself.
 struct CalibrateCounts {
   uint32_t measured = 0, failed = 0, skipped = 0;
   uint64_t time_ns = 0;
@@ -58,13 +58,13 @@ class Places {
   /// Before backends are started: reads the file, if one is named, and writes the host backend's options if the machine
   /// is rehearsed. INVALID_ARGUMENT names the file and what is wrong.
   Status prepare(const Settings &settings, std::pmr::string *host_options);
-  /// When all backends have been added.
+  /// Called when all backends have been added.
   Status complete();
 
   /// Either side may be WEIR_DEVICE_HOST; both have been checked to exist.
   Status link(uint32_t from, uint32_t to, weir_link_info *info);
   Card card(const backend::Device &device) const noexcept;
-  /// The system's number, or UINT32_MAX.
+  /// The system's number of the device's node, or UINT32_MAX.
   uint32_t numa_node(const backend::Device &device);
   /// The machine with all devices in it, for as long as the call lasts.
   void with_machine(const std::function<void(Machine &)> &use);
@@ -105,7 +105,7 @@ class Places {
   std::pmr::vector<Owned<backend::Device>> devices_;
   RankedMutex<Rank::leaf> mutex_;
   Owned<Machine> machine_ WEIR_GUARDED_BY(mutex_);
-  /// Of each device its index in the machine.
+  /// For each device its index in the machine.
   std::pmr::vector<uint32_t> ends_ WEIR_GUARDED_BY(mutex_);
   std::atomic<bool> merged_{false};
   /// Its figures change with the mutex held, and only by the thread that calibrates, which saves them without it; the folder is known once

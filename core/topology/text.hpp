@@ -19,7 +19,7 @@
 
 namespace weir::topology {
 
-/// Cut at 511 bytes.
+/// Like printf. The text is cut at 511 bytes.
 [[gnu::format(printf, 1, 2)]] inline std::string printed(const char *format, ...) {
   char text[512];
   va_list values;

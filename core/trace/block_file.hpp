@@ -22,9 +22,9 @@ class BlockFile {
   BlockFile(const BlockFile &) = delete;
   BlockFile &operator=(const BlockFile &) = delete;
 
-  /// Without its end, and shorter than a block. False: it does not fit any more, or can't be written; neither can what follows.
+  /// Appends a line, given without its end and shorter than a block. False: it does not fit any more, or can't be written; neither can later ones.
   bool line(std::string_view text) noexcept;
-  /// What is there so far is in the file.
+  /// Writes what has been appended so far to the file.
   bool flush() noexcept;
   /// Ends the file with a line for which there is always room. The system's error, or 0.
   int finish(std::string_view last) noexcept;

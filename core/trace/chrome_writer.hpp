@@ -35,14 +35,14 @@ class ChromeWriter final : public Writer {
   uint32_t wants() const noexcept override { return notes::timeline; }
 
  private:
-  /// A lease that is out.
+  /// A lease that has not been released yet.
   struct Lease {
     uint32_t track = 0;
     uint32_t stream = 0;
     uint64_t granted_ns = 0;
     std::string name;
   };
-  /// What ends by itself.
+  /// Work of a device, whose end no note tells: it is polled for.
   struct Work {
     uint64_t granted_ns = 0, stamp = 0;
     uint32_t stream = 0;
@@ -52,7 +52,7 @@ class ChromeWriter final : public Writer {
     uint64_t number = 0, stamp = 0;
     std::string row;
   };
-  /// A buffer that has a name, or a stack.
+  /// A buffer that has a name or a stack.
   struct Known {
     uint64_t handle = 0;
     uint32_t stack = 0;
@@ -68,7 +68,7 @@ class ChromeWriter final : public Writer {
   void acquire(const notes::Acquire &note);
   void fence(const notes::Fence &note);
   void end_lease(uint64_t lease, const Lease &of, uint64_t ns);
-  /// Notes are lost, among which may have been the ends of leases.
+  /// Ends all open leases, because notes were lost, among which their releases may have been.
   void end_leases(uint64_t ns);
   void pool(const notes::Pool &note);
   void buffer(const notes::Buffer &note);

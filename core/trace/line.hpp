@@ -15,7 +15,7 @@ namespace weir::trace {
 
 class Line {
  public:
-  /// Of a block file's line. Two names at their longest, and what stands around them, always fit.
+  /// The most bytes of a line. Two names at their longest, and what stands around them, always fit.
   static constexpr size_t capacity = 4000;
   static constexpr size_t longest_name = 600;  ///< as it is shown; before what JSON adds
 

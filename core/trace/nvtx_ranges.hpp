@@ -9,7 +9,7 @@
 namespace weir::trace {
 
 bool nvtx_is_built_in() noexcept;
-/// In the process's domain "weir", for as long as the process lives. nullptr: no profiler takes them. Any thread.
+/// The sink for the process's domain "weir", for as long as the process lives. nullptr: no profiler takes ranges. Any thread.
 RangeSink *nvtx_ranges();
 
 }  // namespace weir::trace

@@ -12,9 +12,9 @@ namespace weir::trace {
 
 class Profilers {
  public:
-  /// Reads the environment, not under secure execution. Once, before the first pool.
+  /// Reads the environment, but not under secure execution. To be called once, before the first pool.
   void start(const Log &log);
-  /// nullptr: there is none to be told.
+  /// nullptr: no profiler listens.
   const Ranges *ranges() const noexcept { return ranges_.any() ? &ranges_ : nullptr; }
 
  private:

@@ -22,9 +22,9 @@ class TextFile {
   TextFile &operator=(const TextFile &) = delete;
 
   void add(std::string_view lines);
-  /// What is there so far is in the file.
+  /// Writes what has been appended so far to the file.
   void flush();
-  /// No more comes.
+  /// Ends the file: no more text comes.
   void finish();
 
   bool full() const noexcept { return full_; }

@@ -16,9 +16,9 @@ namespace weir::trace {
 
 class Tracks {
  public:
-  /// Where a thread's own work is.
+  /// The track of a thread's own work.
   static constexpr uint32_t of_thread(uint32_t number) noexcept { return number; }
-  /// Where the work that a stream's device does is.
+  /// The track of the work that a stream's device does.
   static constexpr uint32_t of_device(uint32_t stream) noexcept {
     return first_stream + stream * most_lanes;
   }
@@ -37,7 +37,7 @@ class Tracks {
     lanes[lane].lease = lease;
     return of_lane(stream, static_cast<uint32_t>(lane));
   }
-  /// Of a lease of that stream that ends.
+  /// Gives the track of a lease back that ends on that stream.
   void give(uint64_t lease, uint32_t stream, uint64_t end_ns) noexcept {
     const auto found = lanes_.find(stream);
     if (found == lanes_.end()) return;

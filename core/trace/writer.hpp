@@ -42,11 +42,11 @@ class Writer {
   virtual ~Writer() = default;
   virtual void take(const Note &note) = 0;
   virtual void take(const Sample &sample) = 0;
-  /// Now and then: what ends by itself is looked at, and what is there goes to the file. True: it is waiting for something.
+  /// Called now and then: polls for the end of work that no note tells, and writes what is there to the file. True: it is waiting for something.
   virtual bool poll() = 0;
-  /// No note comes any more. `lost`: how many did not get there.
+  /// Called when no note comes any more. `lost`: how many notes found no room.
   virtual void finish(uint64_t lost) = 0;
-  /// Why it has ended before its time, as a sentence's end, or nullptr. It takes nothing any more then.
+  /// Why the writer has ended before its time, as the end of a sentence, or nullptr. It takes nothing any more then.
   virtual const char *ended() const noexcept = 0;
   /// Bits of Tape::wanted.
   virtual uint32_t wants() const noexcept = 0;
