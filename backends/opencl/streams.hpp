@@ -40,7 +40,7 @@ class Stream {
   weir_result mark(Event *event) noexcept;
   /// The same for a fence, whose event later answers a query of the stream.
   weir_result record(Event *event) noexcept;
-  /// What follows runs after `awaited`, a command of any stream.
+  /// Commands enqueued from now on run after `awaited`, a command of any stream.
   weir_result wait(cl_event awaited) noexcept;
   weir_result copy(uint64_t destination, uint64_t source, uint64_t bytes) noexcept;
   weir_result fill(uint64_t address, uint8_t value, uint64_t bytes) noexcept;

@@ -125,7 +125,7 @@ weir_result Stream::add(const Command *commands, size_t count, bool free_order) 
     (void)submit_shared(&end);
     return WEIR_SUCCESS;
   }
-  // It is enqueued; what fails here is tried again when its end is asked for.
+  // It is enqueued; a submission that fails here is tried again when its end is asked for.
   if (large) (void)pump(*this);
   return WEIR_SUCCESS;
 }
@@ -305,7 +305,7 @@ weir_result Stream::release_held() {
   return WEIR_SUCCESS;
 }
 
-/// What is done gives its command buffer and its memory back.
+/// Batches that are done give their command buffers and their memory back.
 void Stream::reclaim() noexcept {
   while (!underway_.empty()) {
     Batch &batch = *underway_.front();
@@ -364,7 +364,7 @@ weir_result pump(Stream &stream) noexcept {
     while (!woken.empty()) {
       const std::shared_ptr<Stream> next = std::move(woken.front().stream);
       woken.pop_front();
-      // What fails is tried again when its end is asked for.
+      // A submission that fails is tried again when its end is asked for.
       (void)next->release();
       (void)next->queue().drain(&woken);
     }

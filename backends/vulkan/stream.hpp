@@ -45,10 +45,10 @@ class Stream : public std::enable_shared_from_this<Stream> {
 
   /// All or none. With `free_order` the commands may run in any order among themselves.
   weir_result add(const Command *commands, size_t count, bool free_order);
-  /// What follows runs after the point.
+  /// Work enqueued from now on runs after the point.
   weir_result wait(const Point &point);
   weir_result host_call(weir_host_function function, void *user);
-  /// The end of what was enqueued so far.
+  /// Gives the end of the work enqueued so far.
   weir_result record(Point *point);
   weir_result query();
   weir_result synchronize();
@@ -67,7 +67,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
   /// Something failed that is to be tried again.
   bool stalled() const noexcept { return stalled_.load(std::memory_order_acquire); }
 
-  /// No more will be enqueued: what is here is finished, and the thread leaves then.
+  /// No more work will be enqueued: what is here is finished, and then the thread leaves.
   void close() noexcept;
   /// Nothing is left to be done, and no thread.
   bool over() noexcept;

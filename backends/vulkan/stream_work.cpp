@@ -175,7 +175,7 @@ weir_result Stream::add_call(const Call &call) {
     item.call.value = ++last_value_;
     ++calls_;
   }
-  // It is enqueued; what fails here is tried again when its end is asked for.
+  // It is enqueued; a submission that fails here is tried again when its end is asked for.
   (void)pump(*this);
   return WEIR_SUCCESS;
 }

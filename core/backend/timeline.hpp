@@ -67,7 +67,7 @@ class alignas(64) Timeline {
   bool passed(uint64_t point) noexcept;
   /// Blocks until the point has passed; TIMEOUT after timeout_ns.
   Status wait(uint64_t point, uint64_t timeout_ns) noexcept;
-  /// Waits for what must have been done, not only be over: DEVICE_LOST where the device may have been lost before.
+  /// Waits for the point, whose work must have been done and not only be over: DEVICE_LOST where the device may have been lost before.
   Status finish(uint64_t point) noexcept;
   /// A fence has said that the device is lost.
   bool lost() const noexcept { return lost_.load(std::memory_order_acquire); }

@@ -32,7 +32,7 @@ class Budget {
     assert(bytes <= used_);
     used_ -= bytes;
   }
-  /// Lowers (or raises) the limit; what is charged already stays charged.
+  /// Lowers (or raises) the limit; bytes that are charged already stay charged.
   void set_limit(uint64_t limit) noexcept { limit_ = limit; }
   /// Lowers the limit by so much, but to no less than what is charged.
   void lower(uint64_t bytes) noexcept {

@@ -13,7 +13,7 @@
 
 namespace weir {
 
-/// Of the system, whatever a test has put in a pool's clock's place: for what is measured, never for what decides.
+/// The system's clock, even where a test has replaced the pool's: for what is measured, never for what decides.
 inline uint64_t steady_ns() noexcept {
   const std::chrono::nanoseconds now = std::chrono::steady_clock::now().time_since_epoch();
   return static_cast<uint64_t>(now.count());

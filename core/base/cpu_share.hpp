@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // CpuShare: holds work of one thread's, with pieces of it that others do, to a share of a CPU. Time that is not used is saved up, to a
-// bound; what is used up has to be earned anew before the work goes on. It stops no thread: the work asks whether it may go on. What the
+// bound; time used beyond that has to be earned before the work goes on. It stops no thread: the work asks whether it may go on. What the
 // thread uses between two pieces of the work, to sleep and to wake, counts too, and pieces that come again and again are spread out so
 // that this leaves half of the share.
 //
@@ -105,7 +105,7 @@ class CpuShare {
     uncounted_ns_ += used_ns;
     if (uncounted_ns_ >= counted_ns) look();
   }
-  /// Takes down what has been earned and used since the last look.
+  /// Counts the time earned and used since the last look.
   void look() noexcept {
     const uint64_t now = clock_.now_ns();
     const uint64_t passed = now - std::min(now, seen_ns_);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the environment says: sizes and switches. What can't be read is told in the log and counts as not said.
+// What the environment says: sizes and switches. A value that can't be read is logged and counts as not set.
 #pragma once
 
 #include "core/base/log.hpp"

@@ -222,7 +222,7 @@ class Events {
 
   const Counters &counters() const noexcept WEIR_HELD { return counters_; }
 
-  /// It is told from now on, until it is taken off. False: there are as many as can be.
+  /// The listener is told of events from now on, until ignore(). False: as many as can be listen already.
   bool listen(EventListener *listener) noexcept WEIR_HELD;
   void ignore(const EventListener *listener) noexcept WEIR_HELD;
 

@@ -19,11 +19,11 @@ inline constexpr size_t most_name_bytes = 255;
 /// How many bytes the character at the start has; 0: what is there is no UTF-8 (too long a form, a surrogate, beyond U+10FFFF, cut).
 size_t utf8_character(std::string_view text) noexcept;
 
-/// What is kept of it: at most `most` bytes, which end where a character does. NULL is "".
+/// The part of a name that is kept: at most `most` bytes, which end where a character does. NULL is "".
 std::string_view kept_name(const char *name, size_t most = most_name_bytes) noexcept;
 
-/// Writes a name as it is shown, with a NUL, and returns its length: control characters and what is no UTF-8 as \xNN, two hexadecimal
-/// digits a byte. What does not fit ends in "..."; `capacity` is at least 4.
+/// Writes a name as it is shown, with a NUL, and returns its length: control characters and bytes that are no UTF-8 as \xNN, two hexadecimal
+/// digits a byte. A name that does not fit ends in "..."; `capacity` is at least 4.
 size_t show_name(std::string_view name, char *text, size_t capacity) noexcept;
 /// The same whole.
 std::string shown(std::string_view name);

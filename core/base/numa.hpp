@@ -39,7 +39,7 @@ class Nodes {
   std::vector<Node> nodes_;
 };
 
-/// "0-3,8" as numbers; what is no such list is empty.
+/// "0-3,8" as numbers; a text that is no such list gives none.
 std::vector<uint32_t> read_list(const std::string &text);
 
 /// The node of the processor that the calling thread is on, or unknown.

@@ -306,7 +306,7 @@ class PoolSignal {
     std::unique_lock<std::mutex> lock;
   };
 
-  /// Before the mutex is dropped by a wait: what waits for that to happen. Lines that are said count as a wake-up.
+  /// Called before a wait drops the mutex: gives the signals and logs the lines that wait for that. Lines that are logged count as a wake-up.
   bool said_lines(Releasable &held) WEIR_IS_LOCK {
     lock_.wake_due();
     if (!lock_.has_lines()) return false;

@@ -63,7 +63,7 @@ struct PoolRanges {
   const char *pool = "";       ///< its name
 };
 
-/// What a range is called. What does not fit is cut.
+/// The name of a range. A name that does not fit is cut.
 class RangeText {
  public:
   void add(const char *format, ...) noexcept __attribute__((format(printf, 2, 3))) {

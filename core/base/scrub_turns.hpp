@@ -38,7 +38,7 @@ class ScrubTurns {
   /// another; the same with `wait`.
   void finish(bool wait, bool own) noexcept WEIR_NOT_HELD {
     if (!wait && !own && !due()) return;
-    const PoolLock::Hush hush(lock_);  // what is logged meanwhile is told without the turn
+    const PoolLock::Hush hush(lock_);  // lines logged meanwhile are passed on after the turn
     if (wait || own) {
       const Guard turn(turn_);  // nothing may be due because another is at it: that has to end too
       run(wait);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Stacks: where allocations were made, if a program asks for it (WEIR_CONTEXT_STACKS, WEIR_STACKS=1): the calls that led to an allocation, each
-// distinct stack once, under a number. Taking one needs no lock but its own; what there is no room for is counted and has no number.
+// distinct stack once, under a number. Taking one needs no lock but its own; a stack that has no room is counted and gets no number.
 //
 // What must hold: it never fails a call. Frames are return addresses, so what is printed is the address before. A trace's writer is told
 // each stack once: tell_again() begins anew, and a stack that is told twice does no harm.

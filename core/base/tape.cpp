@@ -62,7 +62,7 @@ void Tape::put(Note *head, size_t bytes, std::initializer_list<Tail> tails) noex
   if (ring == nullptr || all > ring_bytes_ / 2) return lose(ring);
   uint64_t at = ring->head.load(std::memory_order_relaxed);
   const uint64_t offset = at & (ring_bytes_ - 1);
-  // A note lies in one piece: what is left at the end is passed over.
+  // A note lies in one piece: a rest at the end that is too short is passed over.
   const uint64_t gap = offset + all > ring_bytes_ ? ring_bytes_ - offset : 0;
   if (at + gap + all - ring->tail.load(std::memory_order_acquire) > ring_bytes_) return lose(ring);
   if (gap != 0) {

@@ -19,7 +19,7 @@
 
 namespace weir {
 
-/// What begins every note; what follows it, by kind, is notes.hpp's.
+/// The beginning of every note; what follows it, by kind, is in notes.hpp.
 struct Note {
   uint32_t bytes = 0;      ///< with this, rounded up to eight
   uint8_t kind = 0;        ///< 0: nothing, up to the ring's end
@@ -57,7 +57,7 @@ class Tape {
   /// The note that is next in order, which stays where it is until taken. nullptr: there is none yet, or it is being written.
   const Note *next() noexcept;
   void take() noexcept;
-  /// Notes that are being written are waited for no more: what is there comes in order, with gaps.
+  /// Waits no more for notes that are being written: the complete ones come in order, with gaps.
   void skip_gaps() noexcept { skips_ = true; }
   /// Forgets what is there, and what is being written now.
   void clear() noexcept;

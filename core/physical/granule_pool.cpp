@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Free lists and the budget; what has no VMM is passed on to the segments.
+// Free lists and the budget; without VMM the calls are passed on to the segments.
 
 #include "core/physical/granule_pool.hpp"
 

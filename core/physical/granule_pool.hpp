@@ -54,7 +54,7 @@ struct Granule {
 };
 static_assert(sizeof(Granule) == 16);
 
-/// What is to go back to the system: destroy() it outside of the lock, then forget() it under the lock.
+/// A granule or segment that is to go back to the system: destroy() it outside of the lock, then forget() it under the lock.
 struct Doomed {
   GranuleId id = no_granule;
   Granule *granule = nullptr;
@@ -65,7 +65,7 @@ using DoomedList = std::pmr::vector<Doomed>;
 
 class GranulePool {
  public:
-  /// `segment_size`: what memory is taken in without VMM; 0: by the budget and what is held.
+  /// `segment_size`: the size of segments, without VMM; 0: chosen by the budget and what is held.
   GranulePool(const backend::Device &device, uint64_t page_size, uint64_t large_page_size,
               uint64_t budget, uint64_t segment_size, std::pmr::memory_resource *memory);
   ~GranulePool();
@@ -77,9 +77,9 @@ class GranulePool {
     return c == PageClass::large ? large_size_ : page_size_;
   }
   uint64_t budget() const { return vmm() ? budget_.limit() : segments_->limit(); }
-  /// What is charged: held from the system, or about to be.
+  /// Bytes that are charged: held from the system, or about to be.
   uint64_t held() const { return vmm() ? budget_.used() : segments_->charged(); }
-  /// Of it, what is idle: claimed by no page or extent.
+  /// Of these, the bytes that are idle: claimed by no page or extent.
   uint64_t idle() const;
   /// Bytes that could be claimed now, were they all of one class (an upper bound for extents).
   uint64_t room() const { return vmm() ? budget_.room() + idle() : segments_->room(); }
@@ -99,7 +99,7 @@ class GranulePool {
   GranuleId claim(PageClass c, uint64_t bytes, DoomedList *doomed);
   /// Without VMM: claims the extent exactly there, or gives no_granule: Segments::claim_at().
   GranuleId claim_at(uint32_t segment, uint64_t offset, uint64_t bytes, uint32_t before);
-  /// Without VMM: what lies where. A piece's extent is the `node` of its granule.
+  /// Without VMM: where each extent lies. A piece's extent is the `node` of its granule.
   void survey(std::pmr::vector<Segments::Piece> *pieces) const { segments_->survey(pieces); }
   uint64_t largest_free() const { return vmm() ? 0 : segments_->largest_free(); }
   /// Without VMM: what of an extent that was claimed may be another client's bytes, before anything is written there.
@@ -108,7 +108,7 @@ class GranulePool {
   }
   /// Puts the granule back into the free list; it still holds the bytes of the client that it names.
   void release(GranuleId id) noexcept;
-  /// Takes what is idle (granules, empty segments) out until `bytes` are covered.
+  /// Takes idle granules or empty segments out until `bytes` are covered.
   uint64_t take_idle(uint64_t bytes, DoomedList *doomed);
   /// One more look at what is idle, to be called `looks_a_grace` times a grace period.
   void look_at_idle() noexcept;

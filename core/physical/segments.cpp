@@ -143,7 +143,7 @@ Segment *Segments::open_for(uint64_t bytes) {
   fresh.bytes = size_in(room + fresh.charge);
   (void)fresh.arena.resize(fresh.bytes);  // shortens it, if anything: it can't fail
   fresh.number = numbers_++;
-  // What is replaced stays charged until it has been given back.
+  // A segment that is replaced stays charged until it has been given back.
   if (fresh.bytes > fresh.charge) {
     (void)budget_.charge(fresh.bytes - fresh.charge);
     fresh.charge = fresh.bytes;

@@ -78,7 +78,7 @@ class Segments {
     uint64_t front = 0, back = 0;
     bool all = false;
   };
-  /// What lies where, for code that looks for a better layout.
+  /// Where each extent lies, for code that looks for a better layout.
   struct Piece {
     uint32_t segment = 0;    ///< its number
     uint32_t extent = none;  ///< none: the segment itself; its extents follow in their order

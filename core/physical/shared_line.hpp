@@ -7,7 +7,7 @@
 //     pages    |        |        |        |        |
 //     buffers  [   a      |  b  ]   hole    [   c     ]      the hole's first and last page are open already
 //
-// What is on a shared page comes and goes with its neighbours; the price of not needing MULTI_MAP.
+// A shared page comes and goes with all buffers on it: the price of not needing MULTI_MAP.
 //
 // One line serves one device and one client only: what shares a page is never zeroed in between.
 //

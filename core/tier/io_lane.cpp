@@ -61,7 +61,7 @@ bool IoLane::advance(Piece *piece, int64_t result, int *error) noexcept {
   if (result <= 0 && !passing) return false;
   uint64_t count = passing ? 0 : static_cast<uint64_t>(result);
   assert(count <= piece->bytes - piece->done);
-  // What is left must be asked for in whole units again.
+  // The rest must be asked for in whole units again.
   if (file(*piece).direct() && piece->done + count != piece->bytes) count = count / unit * unit;
   if (count == 0) return ++piece->stalls < max_stalls;
   piece->stalls = 0;

@@ -271,7 +271,7 @@ void UringLane::attempt(unsigned slot) noexcept {
   io_uring_sqe_set_data64(entry, slot);
 }
 
-/// Takes what has ended. Whether there was anything.
+/// Takes the completions that have arrived. True: there were some.
 bool UringLane::reap() noexcept {
   io_uring_cqe *entry = nullptr;
   bool any = false;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pace: how long a byte takes to a tier below HOST and back, as measured while pages go there. What is waited for (the
-// way up) counts in full, what happens in the background (the way down) half. Each figure follows what is seen by an
+// Pace: how long a byte takes to a tier below HOST and back, as measured while pages go there. The time that is waited for (the
+// way up) counts in full, the time in the background (the way down) half. Each figure follows what is seen by an
 // eighth of the difference at a time, so that one slow transfer changes little. Any thread; a figure may be one behind.
 #pragma once
 

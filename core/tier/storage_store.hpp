@@ -6,7 +6,7 @@
 // with pread and pwrite; O_DIRECT or not) is found out at the start and told by how().
 //
 // allocate() and free() are bookkeeping under the pool's lock; transfers are made outside of it. A slot must not be
-// freed while a transfer of it is under way. What is to be overwritten before it is used again is retired instead: listed in
+// freed while a transfer of it is under way. A slot that must be overwritten before it is used again is retired instead: listed in
 // the slots themselves, so that it takes no memory, until it has been overwritten. What a failed transfer leaves in the slot or in memory is undefined;
 // nothing else is touched. The store does not check what it reads back: the code that wrote it keeps a checksum.
 #pragma once
@@ -64,7 +64,7 @@ class StorageStore final : public ColdStore {
   bool retired() const noexcept { return static_cast<bool>(running_->retired); }
   /// The one that was retired last, to be overwritten; none: there is none.
   UnitSlot take_retired() noexcept;
-  /// What has been overwritten.
+  /// Frees a slot that has been overwritten.
   void free_overwritten(UnitSlot slot) noexcept { arena().free(slot); }
   void set_blob_bytes(UnitName slot, uint32_t bytes) noexcept { arena().set_note(slot, bytes); }
 

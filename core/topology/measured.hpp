@@ -25,7 +25,7 @@ class Measured {
   /// may change what its links are like.
   void add(const backend::Runtime &runtime, uint32_t first, uint32_t count,
            std::string_view options);
-  /// Reads what was saved. Files that are there and are not used are told in *warnings, to be logged without a lock.
+  /// Reads the saved figures. Files that are there and are not used are told in *warnings, to be logged without a lock.
   void load(const Devices &devices, Words *warnings);
   /// Writes a file for each backend of which something is known; *files says how many.
   Status save(const Devices &devices, uint32_t *files) const;

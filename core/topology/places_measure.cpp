@@ -55,7 +55,7 @@ void Places::links_to_measure(std::pmr::vector<Pair> *pairs, CalibrateCounts *co
   }
 }
 
-/// Links to the host come first: what there is no time for is at the end. The time that is left is shared evenly among the links
+/// Links to the host come first: links for which there is no time are at the end. The time that is left is shared evenly among the links
 /// that are left, so that what one does not need the others have.
 Status Places::calibrate(const CalibrateBounds &bounds, bool save, const Clock &clock,
                          CalibrateCounts *counts, uint32_t *files) {

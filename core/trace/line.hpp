@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Line: a line of text in the making, in place. What does not fit makes the whole line `cut`, and it is not to be written.
+// Line: a line of text in the making, in place. A text that does not fit makes the whole line `cut`: it is not to be written.
 #pragma once
 
 #include "core/base/name.hpp"

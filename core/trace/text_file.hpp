@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TextFile: a file that only grows, of whole lines, plain or compressed by zstd. What was flushed can be read whenever the process ends;
-// of what is behind it a reader takes what it can.
+// TextFile: a file that only grows, of whole lines, plain or compressed by zstd. Text that was flushed can be read whenever the process ends;
+// of the text behind it a reader takes what it can.
 #pragma once
 
 #include "core/base/own_file.hpp"

@@ -10,7 +10,7 @@
 // carries holds the carrier's mutex while it enqueues. If anything fails, all that was enqueued has ended before the failure is told:
 // no copy uses the slots and pages any more then.
 //
-// What is to be scrubbed passes no device in between, and pinned memory only, which is overwritten after it.
+// Bytes that are to be scrubbed pass no device in between, only pinned memory, which is overwritten afterwards.
 //
 // What is in a slot is never a page's copy. Slots are never mapped into a buffer's addresses, and their granules are given back marked
 // as of unknown content, so that the next owner's are zeroed first.
