@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A stream: an order of batches and host functions. What is enqueued is collected in an open batch, which is sealed when
-// its end is asked for, when it must wait for a fence, or when it has grown large. Sealed batches go to
+// its end is asked for, before a wait or a host function, or when it has grown large. Sealed batches go to
 // the queue at once, unless one before them is not there yet: because a host function stands before it, or it waits for work that is not
 // submitted. Then the stream is held here, where it holds up no other stream, and goes on when what it waits for has come.
 //
