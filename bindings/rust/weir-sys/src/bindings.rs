@@ -164,7 +164,7 @@ pub const WEIR_TIER_PEER: _bindgen_ty_2 = 2;
 pub const WEIR_TIER_HOST: _bindgen_ty_2 = 3;
 pub const WEIR_TIER_COMPRESSED: _bindgen_ty_2 = 4;
 pub const WEIR_TIER_STORAGE: _bindgen_ty_2 = 5;
-/// Rungs of the ladder. The numbers are no order: a later version may put one in between.
+/// The tiers. Their numbers are not their order: a later version may put a tier in between.
 pub type _bindgen_ty_2 = ::core::ffi::c_uint;
 /// found out by looking
 pub const WEIR_ELEMENT_ANY: _bindgen_ty_3 = 0;
@@ -172,7 +172,7 @@ pub const WEIR_ELEMENT_F16: _bindgen_ty_3 = 1;
 pub const WEIR_ELEMENT_BF16: _bindgen_ty_3 = 2;
 pub const WEIR_ELEMENT_F32: _bindgen_ty_3 = 3;
 pub const WEIR_ELEMENT_F64: _bindgen_ty_3 = 4;
-/// What a buffer's bytes are: it lets them be compressed better, and never changes them.
+/// What a buffer's bytes are: knowing it, the codec compresses better; the bytes never change.
 pub type _bindgen_ty_3 = ::core::ffi::c_uint;
 /// The numbers behind the thread's last error. Fields that do not apply are 0, but for `device` and `use_index`.
 #[repr(C)]
@@ -652,8 +652,8 @@ pub struct weir_device_info {
     pub pci_address: [::core::ffi::c_char; 32usize],
     /// the runtime's, all 0 if it tells none
     pub uuid: [u8; 16usize],
-    /**Partitions (tiles, MIG slices, CPX) of one card are devices that have this in common: the least of their numbers.
-Of a device that is no partition its own. Devices of two backends at one address are one device, no partitions.*/
+    /**Partitions (tiles, MIG slices, CPX) of one card are devices with the same `parent`: the least of their numbers.
+A device that is no partition has its own number. Devices of two backends at one address are one device, no partitions.*/
     pub parent: weir_device,
     /// which of the card's partitions it is, from 0, in the order of the runtime
     pub partition: u32,
@@ -766,7 +766,7 @@ Errors: INVALID_ARGUMENT (no such device; WEIR_DEVICE_HOST is none), DEVICE_LOST
     ) -> weir_result;
 }
 extern "C" {
-    /**The device that a text means. The caller gives `wish`, or lets the user of his program give it: NULL or "" is the environment
+    /**The device that a text means. The caller gives `wish`, or lets the program's user give it: NULL or "" is the environment
 variable WEIR_DEVICE (ignored under secure execution), and "gpu" where that is not set. A wish is one of
 "gpu"              of the devices of all backends but "host" the one with the most free memory at that moment
 "gpu:1"            the second of them in the order of their numbers, whatever its memory; a card that two backends
@@ -811,7 +811,7 @@ pub const WEIR_LINK_FIGURE_TOPOLOGY: _bindgen_ty_7 = 2;
 pub const WEIR_LINK_FIGURE_BACKEND: _bindgen_ty_7 = 3;
 /// it was measured here
 pub const WEIR_LINK_FIGURE_MEASURED: _bindgen_ty_7 = 4;
-/// Where a link's bandwidth is from. The numbers are no order.
+/// Where a link's bandwidth is from. The numbers are not an order.
 pub type _bindgen_ty_7 = ::core::ffi::c_uint;
 /// What lies between two places.
 #[repr(C)]
@@ -977,7 +977,7 @@ Errors: BUSY while leases taken on it are unreleased (nothing is changed then), 
     pub fn weir_stream_close(stream: weir_stream) -> weir_result;
 }
 extern "C" {
-    /**The runtime's own handle, as weir_stream_wrap takes it; it stays whose it was. Errors: NOT_SUPPORTED (a stream of
+    /**The runtime's own handle, as weir_stream_wrap takes it; its owner stays the same. Errors: NOT_SUPPORTED (a stream of
 WEIR_DEVICE_HOST has none), INVALID_HANDLE.*/
     pub fn weir_stream_native(
         stream: weir_stream,
@@ -1196,7 +1196,7 @@ pub const WEIR_COMPRESS_LEVEL_FAST: _bindgen_ty_10 = 0;
 pub const WEIR_COMPRESS_LEVEL_DENSE: _bindgen_ty_10 = 1;
 /// How much time a blob is worth.
 pub type _bindgen_ty_10 = ::core::ffi::c_uint;
-/// no checksums in the blob: for callers who have one of their own
+/// no checksums in the blob: for callers that have one of their own
 pub const WEIR_COMPRESS_NO_CHECKSUM: _bindgen_ty_11 = 1;
 /// Flags of weir_compress.
 pub type _bindgen_ty_11 = ::core::ffi::c_uint;
@@ -1427,7 +1427,7 @@ pub struct weir_pool_device {
     /// one of the context's
     pub device: weir_device,
     pub reserved0: u32,
-    /**bytes of its memory the pool may hold; rounded down to granules. More than it has is allowed and told by a
+    /**bytes of its memory the pool may hold; rounded down to granules. More than it has is allowed, with a
 WARNING, but for WEIR_UNLIMITED*/
     pub budget: u64,
     pub reserved: [u64; 2usize],
@@ -1519,14 +1519,14 @@ What a caller waits for is not held back.*/
     /**what compressed blocks may be coded with: "auto" (NULL), or one of the methods that
 weir_compress_desc.codec names*/
     pub codec: *const ::core::ffi::c_char,
-    /**device memory that nobody needed for so long goes back to the system by and by, all but
+    /**device memory that was not needed for this long goes back to the system by and by, all but
 a reserve as large as the high watermark (0 = 10 s; WEIR_NONE = only by
 weir_pool_trim, as with WEIR_POOL_NO_BACKGROUND)*/
     pub idle_grace_ns: u64,
     /**what device memory is taken in where there is no VMM; at least a page. 0 = an eighth of what is
 held already, but from 32 MiB to an eighth of the budget, and at most 1 GiB*/
     pub segment_size: u64,
-    /**what nobody used for so long in COMPRESSED is compressed again, harder, while the tier
+    /**pages that lie unused in COMPRESSED for this long are compressed again, harder, while the tier
 is half full at least; within compress_share_percent, with codec "auto" only (0 = 10 s;
 WEIR_NONE = never, as with WEIR_POOL_NO_BACKGROUND)*/
     pub recompress_idle_ns: u64,
@@ -1534,8 +1534,8 @@ WEIR_NONE = never, as with WEIR_POOL_NO_BACKGROUND)*/
 the background (0 = 1 GiB a second; WEIR_NONE = only by weir_pool_rebalance, as
 with WEIR_POOL_NO_BACKGROUND; never with WEIR_POOL_NO_PEER)*/
     pub rebalance_bytes_per_second: u64,
-    /**bytes of host memory that the pool's own records (bookkeeping_bytes) may take for buffers to be
-made: who needs more is refused (0 = 1/64 of the machine's memory; WEIR_UNLIMITED = no limit)*/
+    /**bytes of host memory that the pool's own records (bookkeeping_bytes) may take when a buffer is
+made: a buffer that needs more is refused (0 = 1/64 of the machine's memory; WEIR_UNLIMITED = no limit)*/
     pub record_budget: u64,
     /**bytes of host memory for what "auto" learns, of all devices and streams together, counted in
 bookkeeping_bytes: what does not fit is forgotten, the oldest first. At least 2 MiB, and less than
@@ -2103,8 +2103,8 @@ WEIR_DEVICE_HOST: spare pinned memory is returned. Errors: INVALID_ARGUMENT, BAC
         freed: *mut u64,
     ) -> weir_result;
 }
-/**waits until the copies, and older work on what they leave behind, have ended: what is won is free
-when the call returns. Without it the call waits for no device, and a later one frees the rest.*/
+/**waits until the copies, and older work on the places that they leave, have ended: the memory won is free
+when the call returns. Without it the call waits for no device, and a later call frees the rest.*/
 pub const WEIR_DEFRAGMENT_WAIT: _bindgen_ty_16 = 1;
 /// without VMM: what is in the way of a longer range and fits nowhere else is evicted
 pub const WEIR_DEFRAGMENT_EVICT: _bindgen_ty_16 = 2;
@@ -2115,7 +2115,7 @@ call anything but weir_pool_destroy for this pool; it must not throw.*/
 pub type weir_defragment_break = ::core::option::Option<
     unsafe extern "C" fn(user: *mut ::core::ffi::c_void) -> i32,
 >;
-/**Bounds of one call. 0 = no bound. Bytes and moves, evictions among them, are never exceeded; time is looked at before each step, and a step hands at
+/**Bounds of one call. 0 = no bound. Bytes and moves, evictions among them, are never exceeded; time is checked before each step, and a step hands at
 most 32 moves or 4 MiB (or one larger buffer) to the device.*/
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -2223,7 +2223,7 @@ pub struct weir_defragment_report {
     pub evict_moves: u64,
     /// that left the device by them
     pub evicted_bytes: u64,
-    /// device memory that is free now and was not: of slabs, and of dead buffers without VMM
+    /// device memory that was not free before and is now: of slabs, and of dead buffers without VMM
     pub won_bytes: u64,
     /// without VMM: the longest free range of one device
     pub largest_free_before: u64,
@@ -2371,10 +2371,10 @@ fn bindgen_test_layout_weir_defragment_report() {
 }
 extern "C" {
     /**Moves small buffers together so that slabs become empty, and without VMM all buffers, so that free ranges become long. Buffers
-that move get another address: the next lease tells it. What is leased, held, STABLE_ADDRESS or weir_malloc's is stepped around.
+that move get another address: the next lease tells it. Buffers that are leased, held or STABLE_ADDRESS, and weir_malloc's memory, stay.
 The copies run in the order of the streams, after released work on the buffers; later work waits for them on the device.
 Acquiring or destroying a buffer meanwhile is allowed. Incremental: a call goes on where the last one stopped.
-*report (may be NULL) is written also if the call fails halfway. What finds no room in the tiers below stays (no_room_bytes).
+*report (may be NULL) is written also if the call fails halfway. What has no room in the tiers below stays (no_room_bytes).
 Any thread. Errors: INVALID_ARGUMENT, OUT_OF_HOST_MEMORY, BACKEND, DEVICE_LOST, and IO of what is evicted.*/
     pub fn weir_pool_defragment(
         pool: weir_pool,
@@ -2462,8 +2462,8 @@ extern "C" {
     /**Writes what the pool's policy has learned of the program, for weir_pool_policy_load of a later pool, also in another process: at most
 64 MiB into the caller's `bytes`, if `capacity` is enough; *needed gets how many they are. A capacity of 0 only asks (`bytes` may be NULL).
 The bytes have the names of operations in them, sizes of buffers and the order of uses; nothing of any content, and no address. They
-are a cache: a later release of the library may refuse them (docs/abi.md). What was acquired before the call is in them; the pool's thread,
-which learns it, is waited for, a second at most, and not where its share of a CPU (policy_cpu_percent) is used up. The program may run on:
+are a cache: a later release of the library may refuse them (docs/abi.md). What was acquired before the call is in them: the call waits for the pool's
+thread that learns it, a second at most, and not where its share of a CPU (policy_cpu_percent) is used up. The program may run on:
 then *needed may be more the next time. Host memory of about three times the bytes is taken for the time of the call, and the pool's lock
 for moments. Any thread; takes turns with other saves and loads of the pool. docs/policies.md tells when to save.
 Errors (nothing is written to `bytes`): INVALID_ARGUMENT (`needed` is NULL, `bytes` is NULL with a capacity; `capacity` is too small:
@@ -2476,10 +2476,10 @@ Errors (nothing is written to `bytes`): INVALID_ARGUMENT (`needed` is NULL, `byt
     ) -> weir_result;
 }
 extern "C" {
-    /**Has the pool's policy know what another has learned and weir_pool_policy_save has written: `size` bytes, which are not looked at after
-the call. The first round of the program is planned then as a later one would be. Before the first acquire of the pool; buffers and
-streams may be there. Loading again before it takes the place of all that was loaded. Devices get what those of the same place in
-the pool's list have learned. The program's names get numbers (weir_operation_id). The bytes may be anything: they are checked as a whole before
+    /**Loads into the pool's policy what another one has learned and weir_pool_policy_save has written: `size` bytes, which are not looked at after
+the call. The first round of the program is then planned as a later one would be. To be called before the first acquire of the pool; buffers and
+streams may exist. Loading again before it replaces all that was loaded. A device gets what the one at the same position in
+the saving pool's list has learned. The program's names get numbers (weir_operation_id). The bytes may be anything: they are checked as a whole before
 anything is allocated or changed, and what they say can cost a program time and nothing else. Takes about a second for each
 million operations, and host memory of about twice the bytes beside that of the policy. Any thread; takes turns with other saves and loads.
 Errors (the pool knows what it did before; at OUT_OF_HOST_MEMORY some names may have got numbers): INVALID_ARGUMENT (`bytes` is NULL;
@@ -3188,7 +3188,7 @@ pub struct weir_pool_device_stats {
     pub budget: u64,
     /// held from the system
     pub bytes: u64,
-    /// of those, used by nobody
+    /// of those, not in use
     pub free_bytes: u64,
     /// of those, held
     pub held_bytes: u64,
@@ -3355,7 +3355,7 @@ pub struct weir_piece {
     pub buffer_offset: u64,
     /// the buffer's
     pub tag: u64,
-    /// NULL: nobody's, or (below HOST) several small buffers'
+    /// NULL: no buffer's, or (below HOST) that of several small buffers
     pub buffer: weir_buffer,
     /// 0
     pub reserved2: [u64; 4usize],
@@ -3437,28 +3437,28 @@ in one taking: for tools, not for every frame.*/
 }
 /// keep one address for life, also below a page; NOT_SUPPORTED without VMM
 pub const WEIR_BUFFER_STABLE_ADDRESS: _bindgen_ty_19 = 1;
-/**Every copy of its bytes is overwritten with zeros as it stops being one, not only before another client sees the memory: on
+/**The memory of every copy of its bytes is overwritten with zeros when the copy ends, not only before another client sees it: on
 devices, in HOST, in COMPRESSED, in staging that it passed, and in spill files, where zeros of the same length are written. It
-is done by the time that the call returns which ended the copy, or its background work. What a copy under way still
-reads is overwritten once that has ended, in the next call that moves pages. weir_buffer_destroy, weir_pool_trim,
-weir_pool_remove_device and weir_pool_destroy wait for such copies. Device memory that work of the caller's is still at as
-its buffer is destroyed is overwritten when it is taken back: by weir_pool_trim or weir_pool_destroy at the latest. An older
-version that its own pages on a device still hold is overwritten with them. A write that fails is tried again, by trim too; its place is
-nobody's until then. Left alone are the caller's registered memory, and a device that is lost. A drive may keep old blocks
+is done by the time that the call, or the background work, that ended the copy is over. Memory that a transfer under way still
+reads is overwritten after the transfer, in the next call that moves pages. weir_buffer_destroy, weir_pool_trim,
+weir_pool_remove_device and weir_pool_destroy wait for such transfers. Device memory that the caller's work still uses when
+its buffer is destroyed is overwritten when Weir takes it back: by weir_pool_trim or weir_pool_destroy at the latest. An older
+version that its own pages on a device still hold is overwritten with them. A write that fails is tried again, by trim too; its place is not
+reused until then. The caller's registered memory and a lost device are not overwritten. A drive may keep old blocks
 whatever is written over them: WEIR_POOL_ENCRYPT_STORAGE is the answer there.*/
 pub const WEIR_BUFFER_SCRUB: _bindgen_ty_19 = 2;
 /**LOSSY, and never chosen by Weir: its floats (`element` must be WEIR_ELEMENT_F32) may come back rounded to the nearest value of
-bf16, or of f16, ties to even, once they have left for COMPRESSED; they take half the room there, or less. An element is wrong by at
+bf16, or of f16, ties to even, once they have been demoted to COMPRESSED; they take half the room there, or less. An element is wrong by at
 most |x| / 2^8 (2^-134 for denormals) with bf16, |x| / 2^11 (2^-25 below 2^-14) with f16. NaNs, infinities, zeros and what would
-become infinite come back as they are, but for the lower bits of a NaN's payload. Rounding again changes nothing more. Any time
-when the buffer is not leased may be the time. On devices, in HOST, and in STORAGE when it is reached past COMPRESSED, nothing is
+become infinite come back as they are, but for the lower bits of a NaN's payload. Rounding again changes nothing more. This may
+happen at any time when the buffer is not leased. On devices, in HOST, and in STORAGE when it is reached past COMPRESSED, nothing is
 rounded; nor are buffers below a page. WEIR_POOL_CHECKSUM_HOST does not cover such buffers in HOST.*/
 pub const WEIR_BUFFER_LOSSY_BF16: _bindgen_ty_19 = 4;
 /**LOSSY, and never chosen by Weir: its floats (`element` must be WEIR_ELEMENT_F32) may come back rounded to the nearest value of
-bf16, or of f16, ties to even, once they have left for COMPRESSED; they take half the room there, or less. An element is wrong by at
+bf16, or of f16, ties to even, once they have been demoted to COMPRESSED; they take half the room there, or less. An element is wrong by at
 most |x| / 2^8 (2^-134 for denormals) with bf16, |x| / 2^11 (2^-25 below 2^-14) with f16. NaNs, infinities, zeros and what would
-become infinite come back as they are, but for the lower bits of a NaN's payload. Rounding again changes nothing more. Any time
-when the buffer is not leased may be the time. On devices, in HOST, and in STORAGE when it is reached past COMPRESSED, nothing is
+become infinite come back as they are, but for the lower bits of a NaN's payload. Rounding again changes nothing more. This may
+happen at any time when the buffer is not leased. On devices, in HOST, and in STORAGE when it is reached past COMPRESSED, nothing is
 rounded; nor are buffers below a page. WEIR_POOL_CHECKSUM_HOST does not cover such buffers in HOST.*/
 pub const WEIR_BUFFER_LOSSY_F16: _bindgen_ty_19 = 8;
 /// Flags of a buffer.
@@ -3674,8 +3674,8 @@ every device of the pool is lost).*/
 extern "C" {
     /**Homes for `count` buffers (1 to 4096) that are going to be made, chosen together: made one by one, a buffer takes room that a later
 one needs more. homes[i] is for *descs[i], of which `size`, `flags`, `alignment`, `home` and the users count; a `home` other than
-WEIR_DEVICE_ANY is kept, and known to the others. Nothing is made or set aside: put the answer into `home`. Any thread; takes up
-to milliseconds for some hundred buffers, without holding anybody up. Errors: INVALID_ARGUMENT, NOT_SUPPORTED (no device can be the
+WEIR_DEVICE_ANY is kept, and the others are chosen with it in mind. Nothing is made or set aside: put the answer into `home`. Any thread; takes up
+to milliseconds for some hundred buffers, without holding other calls up. Errors: INVALID_ARGUMENT, NOT_SUPPORTED (no device can be the
 home of one of them), OUT_OF_HOST_MEMORY, DEVICE_LOST (all are); homes[] is not written then.*/
     pub fn weir_buffer_place(
         pool: weir_pool,
@@ -3987,7 +3987,7 @@ decided by the old class stands (docs/policies.md). Any thread. Errors: INVALID_
 extern "C" {
     /**Makes the whole buffer resident on `device` and keeps it there until weir_unhold, without a lease: for
 captured graphs and exported memory. Returns when the bytes are there. Held bytes count
-against the budget of every later acquire. What is written to the held memory, by whomever, is the buffer's latest version, until
+against the budget of every later acquire. What is written to the held memory, by any code, is the buffer's latest version, until
 weir_unhold and after it. Leases on `device` are granted meanwhile, and so are weir_buffer_write and weir_discard: all of
 them use the held memory, and their order with the work under the hold is the caller's. A lease elsewhere that reads, and
 weir_buffer_read, copy from the held memory each time; one that writes, the CPU's too, is refused: LEASE_CONFLICT. Holds nest;
@@ -4000,13 +4000,13 @@ Other errors as weir_acquire. The same as weir_hold_as with WEIR_READ_WRITE and 
         address: *mut u64,
     ) -> weir_result;
 }
-/// With WEIR_READ_WRITE: nobody else may lease, read, write or discard the buffer: LEASE_CONFLICT.
+/// With WEIR_READ_WRITE: while it lasts, leases, reads, writes and discards of the buffer are refused: LEASE_CONFLICT.
 pub const WEIR_HOLD_ALONE: _bindgen_ty_22 = 1;
 /// Flags of weir_hold_as.
 pub type _bindgen_ty_22 = ::core::ffi::c_uint;
 extern "C" {
-    /**weir_hold in a mode. WEIR_READ: nobody may write the buffer, neither who holds it nor by a lease, weir_buffer_write or
-weir_discard (LEASE_CONFLICT); copies elsewhere stay good. WEIR_READ_WRITE: as weir_hold, or with WEIR_HOLD_ALONE for its holder
+    /**weir_hold in a mode. WEIR_READ: the holder must not write the buffer, and leases that write, weir_buffer_write and weir_discard
+are refused (LEASE_CONFLICT); copies elsewhere stay good. WEIR_READ_WRITE: as weir_hold, or with WEIR_HOLD_ALONE for its holder
 alone. Holds with WEIR_READ nest, and so do shared ones with WEIR_READ_WRITE; every other pair, and a second device, is
 LEASE_CONFLICT. A first hold is refused, with LEASE_CONFLICT, by an unreleased lease that writes; with WEIR_HOLD_ALONE by any.
 INVALID_ARGUMENT: another mode or flag, or WEIR_HOLD_ALONE with WEIR_READ. docs/leases.md has every call against every mode.*/
@@ -4076,8 +4076,8 @@ memory of one other device of the pool that the stream's device reaches directly
 stream's device, then the lease is on that memory. `address` is the other device's and valid on the stream's; the
 pages stay there for as long as the lease's work, nothing is copied and the stream's device gives no memory for it.
 Uses of one buffer in a set go together: all of them have the flag, and one device has them all, or none is used so.
-Not possible: an ordinary use. So it is for a writing use of a buffer below a page, for never-written pages, and
-for a stream of WEIR_DEVICE_HOST. docs/leases.md#remote.*/
+Where that is not possible the use is an ordinary one. So are a writing use of a buffer below a page, one of never-written pages, and
+one on a stream of WEIR_DEVICE_HOST. docs/leases.md#remote.*/
 pub const WEIR_USE_ALLOW_REMOTE: _bindgen_ty_25 = 1;
 /// Flags of a use.
 pub type _bindgen_ty_25 = ::core::ffi::c_uint;
@@ -4286,8 +4286,8 @@ of another device).*/
     pub fn weir_release(lease: weir_lease, stream: weir_stream) -> weir_result;
 }
 extern "C" {
-    /**Starts bringing the uses' bytes to the stream's device, as far as that needs no lease to end and no page
-to go that is needed sooner. Returns at once (with WEIR_POOL_NO_BACKGROUND it does the work itself); failures are silent (a later acquire
+    /**Starts bringing the uses' bytes to the stream's device, as far as that needs no lease to end and no
+page to leave that is needed sooner. Returns at once (with WEIR_POOL_NO_BACKGROUND it does the work itself); failures are silent (a later acquire
 tells). Until they are used, or the stream has made as many acquires as the device's budget has pages, the bytes count as needed next:
 other prefetches and background demotion leave their pages alone. What there is no room for waits for the next call. Modes other than
 WEIR_READ mean the same as READ, DISCARD_WRITE reserves room only. INVALID_ARGUMENT or INVALID_HANDLE for one of the uses (use_index
@@ -4370,7 +4370,7 @@ a buffer destroyed meanwhile is skipped. Appends unless WEIR_ANNOUNCE_REPLACE; c
         flags: u64,
     ) -> weir_result;
 }
-/**who leases what for how long and what it waited for, moves of pages, evictions, budgets and refusals over
+/**leases by stream, how long they last and what they waited for, moves of pages, evictions, budgets and refusals over
 time: Chrome trace format (JSON), for ui.perfetto.dev or chrome://tracing*/
 pub const WEIR_TRACE_TIMELINE: _bindgen_ty_28 = 0;
 /**the calls that the program makes, with which it can be replayed: a trace .vmt of version 2
@@ -4429,8 +4429,8 @@ fn bindgen_test_layout_weir_trace_desc() {
 }
 extern "C" {
     /**Starts a trace of all pools of the context, those that it has and those that it gets. A context has one of each kind at a time.
-Calls on the pools put what they do into rings in memory, 4 MiB for each thread; a thread of the context's writes it down. What
-finds a ring full is lost, and counted in the file. Where the file can't be written any more, the trace ends by itself, with one
+Calls on the pools put what they do into rings in memory, 4 MiB for each thread; a thread of the context's writes it down. A note
+that finds its ring full is lost, and counted in the file. Where the file can't be written any more, the trace ends by itself, with one
 WARNING; nothing else changes for the program. The file can be read at any moment, also after the process was killed.
 The environment variables WEIR_TRACE=PATH (a timeline) and WEIR_RECORD=PATH (a recording) start one with the context, whose path gets a
 number where there is such a file, and WEIR_TRACE_BYTES is its max_bytes, also as "64M" or "4G" (what can't be read is logged and counts as 0, less than 64 KiB as 64 KiB); they are ignored under secure execution. Any thread. Errors: INVALID_ARGUMENT, BUSY (one of that
