@@ -70,7 +70,7 @@ Status Context::start(const weir_context_desc &desc, weir_backend_query_fn built
   if (options == nullptr) options = environment;
   if (environment[0] != '\0' && std::strcmp(options, environment) != 0)
     log_(WEIR_LOG_WARNING,
-         "WEIR_OPTIONS is \"%s\", and not read: the program gives options of its own, \"%s\"",
+         "WEIR_OPTIONS is \"%s\", and has no effect: the program gives options of its own, \"%s\"",
          environment, options);
   Given given{options, {}};
   WEIR_TRY(given.natives.read(desc));

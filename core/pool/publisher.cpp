@@ -79,7 +79,7 @@ void Publisher::look_at_copy() noexcept {
     env_.sync.tap.moves().add(page::host_bit, Place(uint8_t{0}).bit(), took_ns);
 }
 
-/// The clock is looked at now and then only, where a thread of the pool's looks, too.
+/// For the live page the clock is read in one beat of several where threads of the pool's look too; for a copy that is watched, in each.
 void Publisher::beat() noexcept {
   constexpr uint32_t every = 8;
   look_at_copy();
