@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Prices: what it costs to evict a byte, by the time that the program lost waiting for each direction of the link. Where it waits for
-// fetches, evicting what has to come back is dear; where it waits for room, evicting what has to be written back first is.
+// Prices: what it costs to evict a byte, by what becomes of it. Both directions of the link cost the same, however long the program
+// waits for each: prices that follow the waits have been tried and won nothing.
 //
 // The prices of the two directions are positive and make 1.
 #pragma once
@@ -19,21 +19,13 @@ enum class Cost : uint8_t {
 };
 constexpr uint32_t costs = 3;
 
-class Prices {
- public:
-  /// So many operations have begun since the last call: what was lost before counts for less.
-  void advance(uint64_t operations) noexcept;
-  /// So long one waited for fetches, and so long for room to be made.
-  void note_stall(uint64_t fetch_ns, uint64_t room_ns) noexcept;
-
-  double fetch() const noexcept;
-  double write_back() const noexcept { return 1 - fetch(); }
-  /// Of a byte, by its class. `clean_dead`: what need not even be written back, which is as good as free.
-  std::array<double, costs> of_classes() const noexcept;
+struct Prices {
+  static constexpr double fetch = 0.5, write_back = 0.5;
+  /// Every eviction costs something. Of what need not even be written back this is all: it is as good as free.
   static constexpr double clean_dead = 0.02;
-
- private:
-  double fetch_lost_ = 1e-3, room_lost_ = 1e-3;  ///< ns, decayed
+  /// Of a byte, by its class.
+  static constexpr std::array<double, costs> of_classes = {
+      fetch + clean_dead, fetch + write_back + clean_dead, write_back + 2 * clean_dead};
 };
 
 }  // namespace weir::policy

@@ -246,7 +246,6 @@ void ResidencyPlan::shrink(uint64_t operation) {
 
 /// The part to evict: of the lowest priority there is; of those, the one used farthest in the future for what its eviction costs.
 uint32_t ResidencyPlan::choose(uint64_t operation) const noexcept {
-  const std::array<double, costs> cost = prices_.of_classes();
   Victims::Entry best;
   double best_score = 0;
   for (uint32_t i = 0; i < costs; ++i) {
@@ -258,7 +257,7 @@ uint32_t ResidencyPlan::choose(uint64_t operation) const noexcept {
     const double away = first.key > operation ? static_cast<double>(first.key - operation) : 1;
     const bool is_free = kind == Cost::dead && !states_[first.part].dirty;
     const double score =
-        std::min(away, farthest_counted) / (is_free ? Prices::clean_dead : cost[i]);
+        std::min(away, farthest_counted) / (is_free ? Prices::clean_dead : Prices::of_classes[i]);
     if (any && first.priority == best.priority && score <= best_score) continue;
     best = first;
     best_score = score;
@@ -283,7 +282,6 @@ void ResidencyPlan::evict(uint32_t part, uint64_t bytes, uint64_t operation) {
 
 void ResidencyPlan::advance(uint64_t now) noexcept {
   if (now <= now_) return;
-  prices_.advance(now - now_);
   now_ = now;
   while (const PlannedFetch *late = fetches_.expire(now))
     if (state_of(late->part, late->life) != nullptr) states_[late->part].late = late->due;

@@ -82,10 +82,6 @@ class ResidencyPlan {
   void died(uint32_t part) noexcept;
   /// The operation that has begun had to fetch the part. Counts against the plan unless that was to have done it.
   void missed(uint32_t part) noexcept;
-  /// So long it waited for its fetches, and so long for room to be made.
-  void note_stall(uint64_t fetch_ns, uint64_t room_ns) noexcept {
-    prices_.note_stall(fetch_ns, room_ns);
-  }
 
   // What is to be done.
 
@@ -112,7 +108,6 @@ class ResidencyPlan {
     return std::nullopt;
   }
 
-  const Prices &prices() const noexcept { return prices_; }
   uint32_t misses() const noexcept { return misses_; }       ///< since it was made
   uint64_t planned() const noexcept { return planned_; }     ///< the last operation that is planned
   uint64_t virtual_bytes() const noexcept { return used_; }  ///< in memory after it
@@ -155,7 +150,6 @@ class ResidencyPlan {
 
   const Cast &cast_;
   Terms terms_;
-  Prices prices_;
   MemoryProfile profile_;
   Victims victims_;
   FetchQueue fetches_;

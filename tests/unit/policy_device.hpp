@@ -74,16 +74,14 @@ class Device {
     write_back(its, bytes, now);
     its.clean = std::max(its.clean, its.low) + bytes;
   }
-  /// So many bytes before those that are resident come up; there is room. Returns how long that waits for memory.
-  double fetch(uint32_t buffer, uint64_t bytes, double now) {
+  /// So many bytes before those that are resident come up; there is room.
+  void fetch(uint32_t buffer, uint64_t bytes, double now) {
     Buffer &its = buffers_[buffer];
     const double memory = take(bytes);
-    const double idle = std::max(now, up_);
-    up_ = std::max({idle, memory, its.written}) + static_cast<double>(bytes) / speed_;
+    up_ = std::max({now, up_, memory, its.written}) + static_cast<double>(bytes) / speed_;
     its.arrived = std::max(its.arrived, up_);
     its.low -= bytes;
     fetched_ += bytes;
-    return std::max(0.0, memory - idle);
   }
   /// All of it is written anew, `content` bytes; there is room. Returns when there is memory.
   double overwrite(uint32_t buffer, uint64_t content) {

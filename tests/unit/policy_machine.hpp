@@ -61,15 +61,15 @@ class LastResort {
   }
   /// Of some that `may` lets pass the one that is worth least; UINT32_MAX: there is none.
   template <class May, class Dirty>
-  uint32_t choose(uint64_t now, const policy::Prices &prices, May &&may, Dirty &&dirty) const {
+  uint32_t choose(uint64_t now, May &&may, Dirty &&dirty) const {
     uint32_t best = UINT32_MAX;
     double best_score = -1;
     const auto consider = [&](uint32_t buffer, double distance) {
       const policy::Fate fate = where_[buffer].fate;
       const bool dead = fate == policy::Fate::dies || fate == policy::Fate::overwritten;
       const double cost = policy::Prices::clean_dead +
-                          (dead ? policy::Prices::clean_dead : prices.fetch()) +
-                          (dirty(buffer) ? prices.write_back() : 0);
+                          (dead ? policy::Prices::clean_dead : policy::Prices::fetch) +
+                          (dirty(buffer) ? policy::Prices::write_back : 0);
       if (distance / cost <= best_score) return;
       best_score = distance / cost;
       best = buffer;
@@ -137,11 +137,8 @@ class PolicyMachine {
     take_drops();
     foresight_.begins(now_);
     ready_ = begin;
-    for_room_ = 0;
     for (const ProgramUse &use : program_.uses(now_)) marks_[use.buffer].pinned_at = now_;
     for (const ProgramUse &use : program_.uses(now_)) serve(use, begin);
-    const double stall = ready_ - begin, room = std::min(stall, for_room_);
-    plan_.note_stall(static_cast<uint64_t>(stall - room), static_cast<uint64_t>(room));
     end_ = ready_ + program_.ns(now_);
     foresight_.handed_over(now_);
     plan_ahead();
@@ -182,7 +179,7 @@ class PolicyMachine {
       if (from < its.low) {
         const uint64_t bytes = its.low - from / terms_.page * terms_.page;
         make_room(bytes, begin);
-        for_room_ += device_.fetch(use.buffer, bytes, begin);
+        device_.fetch(use.buffer, bytes, begin);
         plan_.missed(cast_.of(use.buffer));
         result_.missed += bytes;
       }
@@ -199,11 +196,7 @@ class PolicyMachine {
     last_resort_.put(use.buffer, foresight_.outlook(part), now_);
   }
 
-  void wait_for_room(double until) {
-    if (until <= ready_) return;
-    for_room_ += until - ready_;
-    ready_ = until;
-  }
+  void wait_for_room(double until) { ready_ = std::max(ready_, until); }
 
   // Room.
 
@@ -212,7 +205,7 @@ class PolicyMachine {
       const auto missing = static_cast<uint64_t>(static_cast<int64_t>(bytes) - device_.room());
       if (drop_clean(missing, UINT32_MAX, begin) || drop_dirty(missing, begin)) continue;
       const uint32_t victim = last_resort_.choose(
-          now_, plan_.prices(),
+          now_,
           [&](uint32_t buffer) {
             return marks_[buffer].pinned_at != now_ && device_[buffer].resident() != 0;
           },
@@ -358,8 +351,7 @@ class PolicyMachine {
       drops_;         ///< buffers with droppable bytes: dirty ones, and clean ones
   uint32_t now_ = 0;  ///< operation
   double end_ = 0;    ///< of the last operation, ns
-  double ready_ = 0,
-         for_room_ = 0;  ///< of the present one: when it can run; what it waited for memory
+  double ready_ = 0;  ///< of the present one: when it can run
   MachineResult result_;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The residency plan kept up: when it is made again, what it holds, what is left where memory runs out; prices and victims by themselves.
+// The residency plan kept up: when it is made again, what it holds, what is left where memory runs out; victims by themselves.
 
 #include "core/policy/residency_plan.hpp"
 
@@ -224,24 +224,11 @@ void one_that_is_smaller_than_expected_takes_less(void **) {
   assert_int_equal(plan.virtual_bytes(), mb);
 }
 
-void prices_are_shares_of_the_time_lost(void **) {
-  Prices prices;
-  assert_true(prices.fetch() == 0.5);
-  prices.note_stall(3000, 1000);
-  assert_true(prices.fetch() > 0.749 && prices.fetch() < 0.751);
-  assert_true(prices.fetch() + prices.write_back() == 1);
-  const auto cost = prices.of_classes();
-  assert_true(cost[0] < cost[1] && cost[2] < cost[0]);
-  prices.advance(4096);
-  prices.note_stall(0, 3000 + 1000);
-  // What was lost 4096 operations ago counts for 1/e of it.
-  assert_true(prices.fetch() > 0.2 && prices.fetch() < 0.205);
-  prices.note_stall(0, 1'000'000'000);
-  assert_true(prices.fetch() == 0.05);
-  prices.note_stall(1'000'000'000'000, 0);
-  assert_true(prices.fetch() == 0.95);
-  prices.advance(UINT64_MAX);
-  assert_true(prices.fetch() == 0.5);
+void what_is_clean_costs_least_and_what_is_dirty_most(void **) {
+  const auto of = [](Cost cost) { return Prices::of_classes[static_cast<size_t>(cost)]; };
+  assert_true(Prices::fetch + Prices::write_back == 1);
+  assert_true(of(Cost::clean) < of(Cost::dead) && of(Cost::dead) < of(Cost::dirty));
+  assert_true(Prices::clean_dead < of(Cost::clean));
 }
 
 void victims_come_by_priority_and_the_farthest_key(void **) {
@@ -294,7 +281,7 @@ int main() {
       cmocka_unit_test(plans_no_further_than_the_horizon),
       cmocka_unit_test(the_bytes_of_the_dead_are_gone),
       cmocka_unit_test(one_that_is_smaller_than_expected_takes_less),
-      cmocka_unit_test(prices_are_shares_of_the_time_lost),
+      cmocka_unit_test(what_is_clean_costs_least_and_what_is_dirty_most),
       cmocka_unit_test(victims_come_by_priority_and_the_farthest_key),
   };
   return cmocka_run_group_tests(tests, nullptr, nullptr);
