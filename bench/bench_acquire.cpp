@@ -86,12 +86,12 @@ double time_set_ns(Rig &rig, std::vector<weir_use> uses) {
 
 /// Resident buffers leased as one set, against as many leases of one.
 void sets() {
-  constexpr size_t most = 128;
-  Rig rig("host.memory=512M;host.granule=2M", resident_pool(), (most + 2) * 2 * mib);
+  constexpr size_t most = 1025;
+  Rig rig("host.memory=4G;host.granule=2M", resident_pool(), (most + 2) * 2 * mib);
   std::vector<weir_use> all;
   for (size_t i = 0; i < most; ++i)
     all.push_back(WEIR_USE(resident_buffer(rig, 2 * mib), WEIR_READ));
-  for (const size_t count : {2, 4, 5, 8, 16, 32, 64, 65, 128}) {
+  for (const size_t count : {2, 4, 5, 8, 16, 32, 64, 65, 128, 1024, 1025}) {
     const std::vector<weir_use> some(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(count));
     (void)time_set_ns(rig, some);
     const Pair pair = interleave(
@@ -100,7 +100,7 @@ void sets() {
     Json("acquire_set")
         .count("uses", count)
         .pair("set_ns", "leases_ns", pair)
-        .text("goal", count <= 64 ? "ratio <= 1.5" : "linear")
+        .text("goal", "ratio <= 1.5")
         .print();
   }
 }

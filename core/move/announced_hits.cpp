@@ -65,10 +65,11 @@ uint32_t Prefetcher::may_stay_untold(const StreamState &state) noexcept {
   for (uint32_t i = 0; i < untold; ++i) {
     const auto operation = announcements_.operation(slot, sight + i);
     if (!operation) break;
-    const auto there = [this](const policy::AnnouncedUse &use) {
+    const auto there = [&](const policy::AnnouncedUse &use) {
       const page::Hot &hot = page_.buffers.hot(use.buffer);
       return !hot.lives(use.generation) ||
-             (hot.word.load(std::memory_order_relaxed) & Word::resident) != 0;
+             ((hot.word.load(std::memory_order_relaxed) & Word::resident) != 0 &&
+              hot.device() == state.device->id);
     };
     if (!std::all_of(operation->begin(), operation->end(), there)) return i;
   }

@@ -96,7 +96,7 @@ inline weir_lease Engine::record_one(const Stream &stream, OwnLeases &own, uint3
 }
 
 // A set is written to the log whole before it is published.
-static_assert(Lease::most_hit <= lease::RecordRing<2>::most_unpublished);
+static_assert(Lease::most_logged_hit <= lease::RecordRing<2>::most_unpublished);
 
 /// Under the timeline's lock. The caller counts the hits, or publishes what has been written for him.
 template <class Write>
@@ -106,20 +106,20 @@ template <class Write>
   LeaseItem *items = lease->room_for(count);
   if (items == nullptr) return false;
   size_t done = 0;
-  std::array<uint64_t, Lease::most_hit> addresses;  // the caller's are written when all are granted
   for (; done < count; ++done) {
     const Whole whole = whole_use(uses[done]);
-    if (!whole || !whole.hot->try_lease(whole.generation, whole.mode, stream.slot,
-                                        stream.device->id, &addresses[done]))
-      break;
     LeaseItem &item = items[done];
+    // The caller's addresses are written when all are granted; of a whole buffer nobody reads where it begins.
+    if (!whole || !whole.hot->try_lease(whole.generation, whole.mode, stream.slot,
+                                        stream.device->id, &item.begin))
+      break;
     item.buffer = whole.index;
     item.mode = whole.mode;
     item.kind = LeaseKind::whole;
     write(done, UseRecord::what(uses[done].buffer, whole.mode));
   }
   if (done == count) {
-    for (size_t i = 0; i < count; ++i) uses[i].address = addresses[i];
+    for (size_t i = 0; i < count; ++i) uses[i].address = items[i].begin;
     lease->count = static_cast<uint32_t>(count);
     return true;
   }
@@ -262,7 +262,7 @@ Status Engine::acquire_logged(Stream &stream, StreamState &state, weir_use *uses
           (use == 0 ? UseRecord::first : 0) | (use == count - 1 ? UseRecord::last : 0);
       ring->put(head + use, what | ends, when);
     };
-    hit = lease != nullptr && open != Open::shut && count <= Lease::most_hit &&
+    hit = lease != nullptr && open != Open::shut && count <= Lease::most_logged_hit &&
           acquire_fast(stream, uses, count, lease, write);
     if (hit) {
       ring->publish_hits(head + count);
