@@ -7,7 +7,6 @@
 // address after it is counted (hot.hpp).
 
 #include "core/page/page_table.hpp"
-#include "core/page/spans.hpp"
 
 #include <algorithm>
 
@@ -97,11 +96,8 @@ void PageTable::refresh_word(uint32_t index, Region &region, uint64_t base, uint
     there.open = there.open && hold->kind != HoldKind::alone;
     there.sole = there.sole && hold->kind != HoldKind::read;
   }
-  // A lease of a range in a word is one at home (lease::LeaseTable).
-  if (there.open && place != region.home && region.shards == nullptr) {
-    page_.buffers.detach_span(index);
-    there.open = Word::span(hot.word.load(std::memory_order_relaxed)) == 0;
-  }
+  // A lease of a range in a word is one at home (lease::LeaseTable). None is out: the path would not have come here.
+  if (place != region.home && region.shards == nullptr) page_.buffers.detach_span(index);
   uint64_t set = 0, clear = 0;
   (there.open ? set : clear) |= Word::resident;
   (there.open && there.sole ? set : clear) |= Word::sole;

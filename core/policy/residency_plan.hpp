@@ -112,6 +112,8 @@ class ResidencyPlan {
     return std::nullopt;
   }
 
+  /// Nothing of it is waited for: no fetch, and no eviction.
+  bool idle() const noexcept { return fetches_.count() == 0 && drops_.count() == 0; }
   const Prices &prices() const noexcept { return prices_; }
   uint32_t misses() const noexcept { return misses_; }       ///< since it was made
   uint64_t planned() const noexcept { return planned_; }     ///< the last operation that is planned

@@ -70,17 +70,24 @@ void it_goes_where_the_buffer_is_used(void **) {
 
 /// While a lease is out that may be reading where the path leads, it stays; each has an address of its own device.
 void it_stays_while_somebody_has_a_lease(void **) {
+  Watchdog dog;
   Trio world(32);
   const weir_buffer buffer = world.buffer(size);
   const uint64_t there = world.put(buffer, size, 1, 1);
   twice(world, buffer, WEIR_READ_WRITE, 1);
   weir_lease held = nullptr, other = nullptr;
   ok(lease(world, WEIR_USE(buffer, WEIR_READ), 1, &held));
-  const uint64_t here = world.see(buffer, size, 1, 0);
-  assert_int_not_equal(here, there);
+  weir_lease copied = nullptr;
   weir_use use = WEIR_USE(buffer, WEIR_READ);
-  ok(weir_acquire(world.pool, world.all[1], &use, 1, nullptr, &other));
-  assert_int_equal(use.address, there);
+  ok(weir_acquire(world.pool, world.all[0], &use, 1, nullptr, &copied));
+  assert_int_not_equal(use.address, there);
+  dog.at("a lease where the path has to be still");
+  {
+    const LockHolder holder(world);
+    ok(weir_acquire(world.pool, world.all[1], &use, 1, nullptr, &other));
+    assert_int_equal(use.address, there);
+  }
+  ok(weir_release(copied, world.all[0]));
   expect_result(WEIR_ERROR_LEASE_CONFLICT,
                 lease(world, WEIR_USE(buffer, WEIR_READ_WRITE), 0, &other));
   expect_result(WEIR_ERROR_LEASE_CONFLICT,
@@ -96,6 +103,7 @@ void it_stays_while_somebody_has_a_lease(void **) {
   world.see(buffer, size, 3, 0);
   ok(weir_buffer_destroy(world.pool, buffer));
   world.close_sharded();
+  dog.stop();
 }
 
 /// Ranges have the path at home alone: one that is leased comes back there, and conflicts with the same as ever.
@@ -108,6 +116,7 @@ void ranges_have_it_at_home(void **) {
   for (int i = 0; i < 3; ++i) {
     weir_lease out = nullptr;
     twice(world, buffer, WEIR_READ, 1);  // the home keeps its copy
+    validate(world);
     for (int again = 0; again < 2; ++again) {
       ok(lease(world, part, 0, &out));
       ok(weir_release(out, world.all[0]));
@@ -172,6 +181,7 @@ void a_sharded_buffers_readers_have_it(void **) {
 
 /// What was granted there keeps a device from leaving, and from then on nothing is granted there.
 void it_leaves_with_its_device(void **) {
+  Watchdog dog;
   for (const bool sharded : {false, true}) {
     Trio world(32);
     const weir_buffer buffer = sharded ? world.sharded(size) : world.buffer(size);
@@ -180,12 +190,20 @@ void it_leaves_with_its_device(void **) {
     weir_lease out = nullptr;
     ok(lease(world, WEIR_USE(buffer, WEIR_READ), 1, &out));
     expect_result(WEIR_ERROR_TIMEOUT, weir_pool_remove_device(world.pool, 1, 0));
-    ok(weir_release(out, world.all[1]));
-    ok(weir_stream_synchronize(world.all[1]));
-    ok(weir_pool_remove_device(world.pool, 1, WEIR_INFINITE));
+    twice(world, buffer, WEIR_READ, 1);
+    {
+      Gate gate(world.pool, "remove.part");
+      Task task([&] { return weir_pool_remove_device(world.pool, 1, WEIR_INFINITE); });
+      dog.at("a device that is leaving");
+      gate.await();
+      weir_lease late = nullptr;
+      expect_result(WEIR_ERROR_DEVICE_REMOVED, lease(world, WEIR_USE(buffer, WEIR_READ), 1, &late));
+      ok(weir_release(out, world.all[1]));
+      gate.open();
+      ok(task.join());
+    }
     validate(world);
-    const weir_result refused = lease(world, WEIR_USE(buffer, WEIR_READ), 1, &out);
-    assert_int_not_equal(refused, WEIR_SUCCESS);
+    expect_result(WEIR_ERROR_DEVICE_REMOVED, lease(world, WEIR_USE(buffer, WEIR_READ), 1, &out));
     world.see(buffer, size, 1, 0);
     twice(world, buffer, WEIR_READ, 2);
     ok(weir_pool_remove_device(world.pool, 0, WEIR_INFINITE));  // the home
@@ -196,6 +214,7 @@ void it_leaves_with_its_device(void **) {
     for (weir_stream stream : world.all) ok(weir_stream_close(stream));
     ok(weir_context_destroy(world.context));
   }
+  dog.stop();
 }
 
 /// The device that has the path is lost, or one that the bytes are on.
@@ -281,7 +300,7 @@ void devices_take_turns(void **) {
   for (const bool sharded : {false, true}) {
     Trio world(32);
     const weir_buffer buffer = sharded ? world.sharded(size) : world.buffer(size);
-    std::vector<uint8_t> zeros(size, 0);
+    const std::vector<uint8_t> zeros(size, 0);
     ok(weir_buffer_write(world.pool, buffer, 0, size, zeros.data()));
     Shared shared;
     std::atomic<bool> over{false};
