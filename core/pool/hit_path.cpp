@@ -236,20 +236,33 @@ Status Engine::acquire_missed(Stream &stream, StreamState &state, weir_use *uses
   return {};
 }
 
+/// As acquire_beside(), of a stream that is learned from. `ring`: the thread's.
+[[gnu::noinline]] bool Engine::acquire_beside_logged(Stream &stream, StreamState &state,
+                                                     weir_use &use,
+                                                     const page::AcquireOptions &options, Open open,
+                                                     UseRing *ring, weir_lease *out) noexcept {
+  OwnLeases *own = state.in_turn();
+  uint64_t what = 0, end = 0;
+  if (open == Open::announced && acquire_one(stream, own, use, out, &what))
+    ring->hit(what, leases_.log.when(options.operation));
+  else if (RangeHits(pages_.buffers, config_.pool_id).acquire(stream, own, use, out, &end))
+    ring->hit_part(UseRecord::what(use.buffer, use.mode), use.offset, end,
+                   leases_.log.when(options.operation));
+  else
+    return false;
+  if (open == Open::announced) movers_.prefetcher.note_hit(state, own);
+  return true;
+}
+
 /// The same as acquire_set(), of a stream that is learned from.
 Status Engine::acquire_logged(Stream &stream, StreamState &state, weir_use *uses, size_t count,
                               const page::AcquireOptions &options, Open open, weir_lease *out) {
   lease::UseWriter writer(leases_.log, pages_.buffers);
   UseRing *ring = writer.ring(stream, state);
   if (ring == nullptr) return acquire_set(stream, state, uses, count, options, open, out);
-  uint64_t end = 0;
-  if (count == 1 && open == Open::whole &&
-      RangeHits(pages_.buffers, config_.pool_id)
-          .acquire(stream, state.in_turn(), uses[0], out, &end)) {
-    ring->hit_part(UseRecord::what(uses[0].buffer, uses[0].mode), uses[0].offset, end,
-                   leases_.log.when(options.operation));
+  if (count == 1 && open != Open::shut &&
+      acquire_beside_logged(stream, state, uses[0], options, open, ring, out))
     return {};
-  }
   Lease *lease = nullptr;
   bool hit = false;
   {
