@@ -3,8 +3,8 @@
 // What the hit path may rely on. It is open to one device at a time: the buffer's home, or another on which all of it is, with the latest
 // version, and has been leased since. To a sharded buffer's readers it is open on any of its devices.
 //
-// What must hold: it goes to another device only while nobody is counted in the word but for who moves it: a hit reads the device and the
-// address after it is counted (hot.hpp).
+// What must hold: it goes to another device only while the word counts no lease but that of the caller who moves it: a hit reads the device
+// and the address after it is counted (hot.hpp).
 
 #include "core/page/page_table.hpp"
 
@@ -42,7 +42,7 @@ PageTable::Reach PageTable::reach(Region &region, uint64_t base, uint64_t size,
 }
 
 /// Writers of a sharded buffer come the slow way: what they write on other devices is listed (lease::RemoteWrites). A device without a page
-/// of it has no path, so that it can be found by who closes the paths of a device.
+/// of it has no path: the paths of a device are closed by the pages that are there.
 PageTable::Reach PageTable::reach_shards(Region &region, const PoolDevice &device) noexcept {
   Reach reach{!region.shards->stranded, false, true};
   bool own = false;
@@ -87,7 +87,7 @@ void PageTable::refresh_word(uint32_t index, Region &region, uint64_t base, uint
     }
   }
   if (there.open && place != before && !move_path(hot, place, user.leases)) {
-    place = before;  // somebody who is counted may be reading what it is
+    place = before;  // a lease that is counted may be reading what it is
     there = reach(region, base, size, place);
   }
   const bool pending = history || !there.arrived;

@@ -70,7 +70,7 @@ struct alignas(32) Hot {
   std::atomic<uint64_t> stamp{0};  ///< backend::Stamp of the last whole uses, all on one stream
   uint64_t address = 0;            ///< for that device; valid while `resident`
   /// size (48) | id in the context of the device that has the hit path (16): the buffer's home, or another that has used it since. It and
-  /// `address` change only while the path is closed and nobody is counted but for who changes them.
+  /// `address` change only while the path is closed and the word counts no lease but the changer's own.
   std::atomic<uint64_t> size_device{0};
 
   /// Counts a lease of the whole buffer for a stream of the device `device_id`. False: it takes the slow way, and nothing

@@ -126,7 +126,7 @@ class PageTable {
   bool reads_directly(const PoolDevice &to, const Residence &from, uint32_t page) const noexcept;
 
   // ---- the hit path ----
-  /// Who has it set: the device that he uses the buffer on, if he does, and what he is counted as in its word.
+  /// The caller: the device that it uses the buffer on, if it does, and what its lease counts as in the word.
   struct WordUser {
     std::optional<uint8_t> place;
     uint64_t leases = 0;
