@@ -86,12 +86,12 @@ double time_set_ns(Rig &rig, std::vector<weir_use> uses) {
 
 /// Resident buffers leased as one set, against as many leases of one.
 void sets() {
-  constexpr size_t most = 128;
-  Rig rig("host.memory=512M;host.granule=2M", resident_pool(), (most + 2) * 2 * mib);
+  constexpr size_t most = 1025;
+  Rig rig("host.memory=4G;host.granule=2M", resident_pool(), (most + 2) * 2 * mib);
   std::vector<weir_use> all;
   for (size_t i = 0; i < most; ++i)
     all.push_back(WEIR_USE(resident_buffer(rig, 2 * mib), WEIR_READ));
-  for (const size_t count : {2, 4, 5, 8, 16, 32, 64, 65, 128}) {
+  for (const size_t count : {2, 4, 5, 8, 16, 32, 64, 65, 128, 1024, 1025}) {
     const std::vector<weir_use> some(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(count));
     (void)time_set_ns(rig, some);
     const Pair pair = interleave(
@@ -100,15 +100,21 @@ void sets() {
     Json("acquire_set")
         .count("uses", count)
         .pair("set_ns", "leases_ns", pair)
-        .text("goal", count <= 64 ? "ratio <= 1.5" : "linear")
+        .text("goal", "ratio <= 1.5")
         .print();
   }
 }
 
-/// Resident buffers leased as announced, one an operation, against the same not announced.
-void announced() {
+/// Resident buffers leased as announced, one an operation, against the same not announced. In a pool without background threads, and in
+/// one whose policy plans.
+void announced(bool plans) {
   constexpr int operations = 20000;
-  Rig rig("host.memory=64M;host.granule=2M", resident_pool(), 32 * mib);
+  weir_pool_desc desc = resident_pool();
+  if (plans) {
+    desc.flags = 0;
+    desc.policy = "auto";
+  }
+  Rig rig("host.memory=64M;host.granule=2M", desc, 32 * mib);
   const weir_buffer buffer = resident_buffer(rig, 2 * mib);
   const weir_use use = WEIR_USE(buffer, WEIR_READ);
   weir_operation operation = WEIR_OPERATION_INIT;
@@ -128,6 +134,7 @@ void announced() {
       },
       lease_all);
   Json("acquire_announced")
+      .text("pool", plans ? "auto" : "without background threads")
       .pair("announced_ns", "lease_ns", pair)
       .text("goal", "ratio <= 2")
       .print();
@@ -422,7 +429,10 @@ int main(int argc, char **argv) {
   const auto wanted = [&](const char *name) { return argc < 2 || std::strcmp(argv[1], name) == 0; };
   if (wanted("mutex")) against_mutex();
   if (wanted("sets")) sets();
-  if (wanted("announced")) announced();
+  if (wanted("announced")) {
+    announced(false);
+    announced(true);
+  }
   if (wanted("parts")) parts();
   if (wanted("refusals")) refusals();
   if (wanted("devices")) many_devices();

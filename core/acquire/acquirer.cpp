@@ -488,7 +488,7 @@ Status Acquirer::bring_ahead(Releasable &lock,
       continue;
     const page::Target where = page_.buffers.target(item.buffer);
     others_.pages.refresh_word(item.buffer, *where.region, where.base, where.size,
-                               lease_.history.pending(item.buffer));
+                               lease_.history.pending(item.buffer), {});
   }
   return {};
 }

@@ -5,6 +5,7 @@
 #include "core/acquire/grants.hpp"
 
 #include <algorithm>
+#include <optional>
 
 namespace weir::acquire {
 
@@ -143,6 +144,9 @@ void Grants::commit_part(move::Plan &plan) noexcept {
         pages_.offer(*page.region, page.page, *part.device);
     }
   });
+  // What is used from afar leaves the hit path to the device on which it is.
+  std::optional<uint8_t> place;
+  if (plan.device != nullptr && !plan.terms.in_place) place = plan.place();
   for (move::PlanItem &item : plan.items) {
     Region &region = *item.region;
     region.leased_at(env_.ticks.now());
@@ -155,7 +159,8 @@ void Grants::commit_part(move::Plan &plan) noexcept {
     if (item.whole) lease_.history.grant_whole(item.buffer, item.writes(), plan.stream);
     prefetcher_.note_use(item.buffer, item.begin, item.end);
     pages_.refresh_word(item.buffer, region, item.base, item.size,
-                        lease_.history.pending(item.buffer));
+                        lease_.history.pending(item.buffer),
+                        {place, item.whole ? Word::counted(item.mode) : 0});
     env_.events.tell(item.missed ? What::miss : What::hit);
     ++env_.gauges.granted;
   }

@@ -52,21 +52,25 @@ bool ReadyUses::ready(const lease::Range &range, bool write, const PoolDevice &d
 }
 
 bool ReadyUses::open_ranges(const Stream &stream, const PoolDevice &device,
-                            const lease::Range &range) {
+                            const lease::Range &range, bool write) {
   page::Hot &hot = page_.buffers.hot(range.buffer);
   Region &region = *range.region;
   constexpr uint64_t unusual = Word::partial | Word::part | Word::closing | Word::virgin;
-  if (region.is.slab || region.shards != nullptr || region.home != device.place) return false;
-  const Residence *home = region.on(region.home);
-  if (home == nullptr || home->resident != region.pages.size() ||
-      (hot.word.load(std::memory_order_relaxed) & unusual) != 0 || prefetcher_.hinted(range.buffer))
+  const bool sharded = region.shards != nullptr;
+  if (region.is.slab || (sharded ? write : region.home != device.place)) return false;
+  uint64_t there = 0;
+  for (const auto &each : region.residences)
+    if (sharded || each->place == region.home) there += each->resident;
+  if (there != region.pages.size() || (hot.word.load(std::memory_order_relaxed) & unusual) != 0 ||
+      prefetcher_.hinted(range.buffer))
     return false;
+  if (hot.device() != device.device.id) hot.set_flags(0, Word::resident);  // the path comes here
   page_.buffers.attach_span(range.buffer);
   const uint64_t word = hot.word.load(std::memory_order_relaxed);
   if (Word::span(word) == 0) return false;
   if ((word & (Word::resident | Word::history)) != Word::resident) {
     if (!lease_.history.fold(range.buffer, stream.slot)) return false;
-    pages_.refresh_word(range.buffer, region, range.base, hot.size(), false);
+    pages_.refresh_word(range.buffer, region, range.base, hot.size(), false, {device.place, 0});
   }
   return true;
 }
@@ -74,9 +78,10 @@ bool ReadyUses::open_ranges(const Stream &stream, const PoolDevice &device,
 bool ReadyUses::grant_range(const Stream &stream, const PoolDevice &device,
                             const lease::Range &range, weir_use &use, Lease *lease) {
   page::Hot &hot = page_.buffers.hot(range.buffer);
-  if ((range.begin == 0 && range.end == hot.size()) || !open_ranges(stream, device, range))
-    return false;
   const auto mode = static_cast<uint8_t>(use.mode);
+  if ((range.begin == 0 && range.end == hot.size()) ||
+      !open_ranges(stream, device, range, mode != WEIR_READ))
+    return false;
   uint64_t address = 0;
   if (!page_.buffers.spans().try_lease(hot, hot.generation(), {range.begin, range.end, mode},
                                        stream.slot, device.device.id, &address))
@@ -129,9 +134,10 @@ void ReadyUses::commit(const Stream &stream, const PoolDevice &device, const Lea
   if (item.whole()) {
     lease_.history.grant_whole(item.buffer, item.writes(), &stream);
     // The reason why the hit path did not grant it may be gone: the next lease can be a hit.
-    if (region.home == device.place)
+    if (region.shards == nullptr || !item.writes())
       pages_.refresh_word(item.buffer, region, where.base, where.size,
-                          lease_.history.pending(item.buffer));
+                          lease_.history.pending(item.buffer),
+                          {device.place, Word::counted(item.mode)});
   }
   env_.events.tell(What::hit);
   ++env_.gauges.granted;

@@ -39,8 +39,8 @@ class ReadyUses {
   bool ready_on(Region &region, uint32_t page, bool write, const PoolDevice &there,
                 const PoolDevice &device) noexcept WEIR_HELD;
   /// Opens the hit path for ranges of the buffer to the stream, if there it could have all of the buffer but for its own past.
-  bool open_ranges(const Stream &stream, const PoolDevice &device,
-                   const lease::Range &range) WEIR_HELD;
+  bool open_ranges(const Stream &stream, const PoolDevice &device, const lease::Range &range,
+                   bool write) WEIR_HELD;
   /// A use of a range as the hit path would grant it, which will grant the next.
   bool grant_range(const Stream &stream, const PoolDevice &device, const lease::Range &range,
                    weir_use &use, Lease *lease) WEIR_HELD;

@@ -80,7 +80,7 @@ Status Slabs::place_pinned(const page::Kin &kin, uint64_t size, Region **out,
 /// Its device may have left meanwhile: then its slab went to one home, and its own region to another.
 void Slabs::note_home(uint32_t index, uint64_t size, uint8_t before, uint8_t home) noexcept {
   homes_.count_promise(index, before, size, false);
-  page_.buffers.hot(index).set_size_home(size, page_.devices[home]->device.id);
+  page_.buffers.hot(index).set_size_device(size, page_.devices[home]->device.id);
   homes_.count_promise(index, home, size, true);
 }
 

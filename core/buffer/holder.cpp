@@ -73,7 +73,7 @@ Status Holder::take_hold(Releasable &lock, move::Plan &plan, HoldKind kind) {
   page_.buffers.count_hold(item.buffer, kind, scope);
   // While the claim keeps writers out: what the hold forbids must not be granted by a hit.
   others_.pages.refresh_word(item.buffer, region, item.base, item.size,
-                             others_.history.pending(item.buffer));
+                             others_.history.pending(item.buffer), {{}, Word::counted(item.mode)});
   return {};
 }
 
@@ -126,7 +126,7 @@ Status Holder::unhold(weir_buffer buffer) {
   const uint64_t word = page_.buffers.hot(index).word.load(std::memory_order_relaxed);
   if ((word & Word::writer) == 0)
     others_.pages.refresh_word(index, *where.region, where.base, where.size,
-                               others_.history.pending(index));
+                               others_.history.pending(index), {});
   return {};
 }
 

@@ -35,7 +35,7 @@ enum class LeaseKind : uint8_t {
 };
 
 struct LeaseItem {
-  uint64_t begin = 0, end = 0;  ///< bytes of the buffer
+  uint64_t begin = 0, end = 0;  ///< bytes of the buffer; not set in a lease of a whole one
   uint32_t buffer = 0;
   uint8_t mode = 0;  ///< WEIR_READ ...
   LeaseKind kind = LeaseKind::none;
@@ -80,8 +80,9 @@ struct LeaseItem {
 struct alignas(64) Lease {
   explicit Lease(std::pmr::memory_resource *memory) : more(memory) {}
   static constexpr uint32_t inline_items = 4;
-  /// The largest set that the hit path grants.
-  static constexpr uint32_t most_hit = 64;
+  /// The largest set that the hit path grants, which keeps the stream's lock meanwhile; and the largest on a stream that is learned from,
+  /// whose ring takes no more at once.
+  static constexpr uint32_t most_hit = 1024, most_logged_hit = 64;
 
   uint32_t index = 0;
   // Relaxed atomics: a stale handle is compared with whatever the record is now.

@@ -25,7 +25,8 @@ bool meets(uint64_t begin, uint64_t end, ClaimScope there, const Range &range, C
          shape.page_at(range.base + range.begin) <= shape.page_at(range.base + end - 1);
 }
 
-/// What of the leases in the word forbids a lease of the range. One on a range was granted by the hit path, which is open at home alone.
+/// What of the leases in the word forbids a lease of the range. One on a range was granted by the hit path, which ranges have at home alone,
+/// or, to read, on the shards.
 LeaseTable::Conflict counted_conflict(const page::Spans::Look &seen, uint64_t size,
                                       const Range &range, bool write, ClaimScope scope) noexcept {
   const uint64_t wholes = seen.wholes();
@@ -33,8 +34,10 @@ LeaseTable::Conflict counted_conflict(const page::Spans::Look &seen, uint64_t si
   if (written || (write && wholes != 0)) return {0, size, written};
   if (!seen.part || (!write && seen.part->mode == WEIR_READ)) return {};
   const page::SpanLease &part = *seen.part;
-  const ClaimScope home = ClaimScope::on(Place(range.region->home));
-  if (!meets(part.begin, part.end, home, range, scope)) return {};
+  const ClaimScope there = range.region->shards != nullptr
+                               ? ClaimScope::shards()
+                               : ClaimScope::on(Place(range.region->home));
+  if (!meets(part.begin, part.end, there, range, scope)) return {};
   return {part.begin, part.end, part.mode != WEIR_READ};
 }
 

@@ -50,27 +50,32 @@ uint32_t Prefetcher::may_stay_untold(const StreamState &state) noexcept {
   const uint32_t slot = state.stream->slot;
   const uint64_t left = announcements_.count(slot);
   if (left <= 1) return 0;
-  const auto untold = static_cast<uint32_t>(std::min(most, left - 1));
-  if (plans_ != nullptr) return 0;
-  // Of several threads none knows what the others leave of it.
-  if (std::ranges::count_if(state.own, [](const lease::OwnLeases &own) {
+  // Each of the stream's threads may have as many untold, and the last operation is told.
+  const auto threads =
+      static_cast<uint64_t>(std::ranges::count_if(state.own, [](const lease::OwnLeases &own) {
         return own.thread.load(std::memory_order_relaxed) != 0;
-      }) != 1) {
+      }));
+  const uint64_t others = threads > 1 ? most * (threads - 1) : 0;
+  if (left - 1 <= others) {
     alarm();
     return 0;
   }
+  if (plans_ != nullptr && !plans_->may_be_late(state)) return 0;
+  const auto untold = static_cast<uint32_t>(std::min(most, left - 1 - others));
   if (!env_.config.background) return untold;
   if (refused_ || hints_.count() != 0 || short_of_room()) return 0;
   const uint64_t sight = announcements_.oldest(slot) + policy::Announcements::lookahead;
-  for (uint32_t i = 0; i < untold; ++i) {
+  for (uint32_t i = 0; i < untold + others; ++i) {
     const auto operation = announcements_.operation(slot, sight + i);
     if (!operation) break;
-    const auto there = [this](const policy::AnnouncedUse &use) {
+    const auto there = [&](const policy::AnnouncedUse &use) {
       const page::Hot &hot = page_.buffers.hot(use.buffer);
       return !hot.lives(use.generation) ||
-             (hot.word.load(std::memory_order_relaxed) & Word::resident) != 0;
+             ((hot.word.load(std::memory_order_relaxed) & Word::resident) != 0 &&
+              hot.device() == state.device->id);
     };
-    if (!std::all_of(operation->begin(), operation->end(), there)) return i;
+    if (!std::all_of(operation->begin(), operation->end(), there))
+      return others == 0 ? i : 0;  // how far they come together nobody knows
   }
   return untold;
 }

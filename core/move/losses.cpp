@@ -58,6 +58,8 @@ void Losses::lose(PoolDevice &device) noexcept {
   for (Region &region : page::Walk(page_.places, device.pages_there(), page_.regions)) {
     // Nothing writes there any more: what is written elsewhere counts.
     if (region.shards == nullptr && region.holds.at == device.place) region.holds.to_write = false;
+    if (!region.is.slab)
+      (void)pages_.close(region);  // its hits may be there and its home elsewhere
     for (uint32_t p = 0; p < region.pages.size(); ++p) {
       const Page &copies = region.pages[p];
       if ((copies.latest() & device.bit()) == 0) continue;

@@ -134,6 +134,15 @@ void PlanExecutor::note_acquire(const StreamState &state, bool announced,
   }
 }
 
+bool PlanExecutor::may_be_late(const StreamState &state) const noexcept {
+  const PoolDevice *device = device_of(page_, state);
+  if (device == nullptr || device->place >= devices_.size()) return true;
+  const DevicePlans &plans = devices_[device->place];
+  if (plans.announced != nullptr && plans.announced->forecast.streams() > 1) return false;
+  const Followed *own = plans.followed();
+  return own == nullptr || own->plan.idle();
+}
+
 void PlanExecutor::forget_stream(const StreamState &state) noexcept {
   for (const DevicePlans &plans : devices_)
     if (plans.announced != nullptr) plans.announced->forecast.forget(state.stream->slot);
@@ -313,6 +322,9 @@ bool PlanExecutor::work(Releasable &lock) {
     }
     try {
       worked = follow(device, plans) || worked;
+      // It may have planned something: from now on it goes by each operation.
+      if (const Followed *own = plans.followed(); own != nullptr && !own->plan.idle())
+        alarms_.fetch_add(1, std::memory_order_relaxed);
     } catch (const std::bad_alloc &) {
       if (plans.announced != nullptr) end(device, *plans.announced, PlanEnd::memory);
       if (plans.learned != nullptr) end(device, *plans.learned, PlanEnd::memory);

@@ -19,6 +19,8 @@
 #include "core/policy/hints.hpp"
 #include "core/policy/saved_program.hpp"
 
+#include <atomic>
+
 namespace weir::move {
 
 class Evictor;
@@ -37,13 +39,15 @@ class PlanExecutor final : public Task, private lease::Observer {
     PlanExecutor &own_;
   };
 
+  /// `alarms` changes when may_be_late() does not hold any more.
   PlanExecutor(const Env &env, const PageLayer &page, const LeaseLayer &lease, Evictor &evictor,
-               policy::Announcements &announcements)
+               policy::Announcements &announcements, std::atomic<uint32_t> &alarms)
       : env_(env),
         page_(page),
         lease_(lease),
         evictor_(evictor),
         announcements_(announcements),
+        alarms_(alarms),
         priorities_(page.buffers),
         devices_(env.memory),
         share_(*env.config.clock, env.config.learning.cpu_percent),
@@ -57,6 +61,9 @@ class PlanExecutor final : public Task, private lease::Observer {
   void note_announced(const StreamState &state, uint64_t count, bool replaced) noexcept WEIR_HELD;
   /// The stream has acquired this set, which was its next announced operation; nullptr: one of which nothing had to be brought.
   void note_acquire(const StreamState &state, bool announced, const Plan *set) noexcept WEIR_HELD;
+  /// Whether it may hear of some announced operations of the stream together: no plan waits for one of them. Of several streams it has to
+  /// hear in which order they go on.
+  bool may_be_late(const StreamState &state) const noexcept WEIR_HELD;
   /// Another stream has its slot.
   void forget_stream(const StreamState &state) noexcept WEIR_HELD;
   /// The region has another priority: plans go by it from the next use of it on.
@@ -175,6 +182,7 @@ class PlanExecutor final : public Task, private lease::Observer {
   const LeaseLayer &lease_;
   Evictor &evictor_;
   policy::Announcements &announcements_;
+  std::atomic<uint32_t> &alarms_;
   const BufferPriorities priorities_;
   std::pmr::vector<DevicePlans> devices_ WEIR_GUARDED;  ///< by place
   uint64_t rest_ns_ WEIR_GUARDED = least_rest_ns;       ///< until there is something new to learn

@@ -147,8 +147,9 @@ bool Prefetcher::next_announced(const StreamState &state, PrefetchRequest *reque
   const uint32_t slot = state.stream->slot;
   for (auto next = announcements_.take(slot); next; next = announcements_.take(slot)) {
     const policy::AnnouncedUse &use = next->use;
-    constexpr uint64_t needless = Word::closing | Word::resident | Word::virgin;
-    if (!page_.buffers.hot(use.buffer).lives(use.generation, needless)) continue;
+    const page::Hot &hot = page_.buffers.hot(use.buffer);
+    const uint64_t there = hot.device() == state.device->id ? Word::resident : 0;
+    if (!hot.lives(use.generation, Word::closing | Word::virgin | there)) continue;
     const Region &region = *page_.buffers.target(use.buffer).region;
     if (region.is.slab && region.home != place) continue;
     *request = PrefetchRequest{use.buffer, use.generation, use.begin,   use.end,      use.mode,

@@ -61,7 +61,8 @@ class Prefetcher final : private policy::HintView {
   /// Before anything is asked for.
   void start(Evictor &evictor) {
     if (env_.config.plans)
-      plans_ = make_owned<PlanExecutor>(env_.memory, env_, page_, lease_, evictor, announcements());
+      plans_ = make_owned<PlanExecutor>(env_.memory, env_, page_, lease_, evictor, announcements(),
+                                        alarms_);
     if (env_.config.no_peer) return;
     rebalancer_ = make_owned<Rebalancer>(env_.memory, env_, page_, env_.config.rebalance_rate);
   }

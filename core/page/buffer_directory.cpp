@@ -77,7 +77,7 @@ uint32_t BufferDirectory::take(const Users *users, std::string_view name, uint32
 void BufferDirectory::describe(uint32_t index, uint64_t size, uint32_t home) noexcept {
   hot(index).stamp.store(0, std::memory_order_relaxed);
   hot(index).address = 0;
-  hot(index).set_size_home(size, home);
+  hot(index).set_size_device(size, home);
 }
 
 void BufferDirectory::publish(uint32_t index, uint64_t flags) noexcept {

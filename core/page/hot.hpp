@@ -27,7 +27,7 @@ struct Word {
   static constexpr uint64_t reader = 1;
   static constexpr uint64_t readers_mask = 0xffff;
   static constexpr uint64_t writer = uint64_t{1} << 16;
-  /// Every page of the buffer has its latest version on the home device, mapped at Hot::address.
+  /// Every page of the buffer has its latest version where Hot::device() uses it, at Hot::address: the hit path is open to that device.
   static constexpr uint64_t resident = uint64_t{1} << 17;
   /// There are fences beyond Hot::stamp: in the history, or of a copy still in flight.
   static constexpr uint64_t history = uint64_t{1} << 18;
@@ -59,19 +59,24 @@ struct Word {
   static constexpr uint64_t leases(uint64_t word) noexcept {
     return word & (readers_mask | writer);
   }
+  /// What one of a mode adds to that.
+  static constexpr uint64_t counted(uint32_t mode) noexcept {
+    return mode == WEIR_READ ? reader : writer;
+  }
 };
 
 struct alignas(32) Hot {
   std::atomic<uint64_t> word{0};
   std::atomic<uint64_t> stamp{0};  ///< backend::Stamp of the last whole uses, all on one stream
-  uint64_t address = 0;            ///< on the home device; valid while `resident`
-  /// size (48) | home device's id in the context (16); the home changes only while nobody leases the buffer
-  std::atomic<uint64_t> size_home{0};
+  uint64_t address = 0;            ///< for that device; valid while `resident`
+  /// size (48) | id in the context of the device that has the hit path (16): the buffer's home, or another that has used it since. It and
+  /// `address` change only while the path is closed and the word counts no lease but the changer's own.
+  std::atomic<uint64_t> size_device{0};
 
-  /// Counts a lease of the whole buffer for a stream of the device `home_id`. False: it takes the slow way, and nothing
+  /// Counts a lease of the whole buffer for a stream of the device `device_id`. False: it takes the slow way, and nothing
   /// has changed. `also`: flags that are clear, and set with it.
   template <uint64_t also = 0>
-  bool try_lease(uint64_t generation, uint32_t mode, uint32_t slot, uint32_t home_id,
+  bool try_lease(uint64_t generation, uint32_t mode, uint32_t slot, uint32_t device_id,
                  uint64_t *where) noexcept {
     constexpr uint64_t must = Word::alive | Word::resident;
     constexpr uint64_t must_not =
@@ -93,7 +98,7 @@ struct alignas(32) Hot {
         break;
     }
     const backend::Stamp last{stamp.load(std::memory_order_relaxed)};
-    if ((last && last.slot() != slot) || home() != home_id) {
+    if ((last && last.slot() != slot) || device() != device_id) {
       drop_lease(mode, also);
       return false;
     }
@@ -101,7 +106,7 @@ struct alignas(32) Hot {
     return true;
   }
   /// The first lease of a virgin tenant, of all of it and to write it. As above.
-  bool try_first_lease(uint64_t generation, uint32_t slot, uint32_t home_id,
+  bool try_first_lease(uint64_t generation, uint32_t slot, uint32_t device_id,
                        uint64_t *where) noexcept {
     constexpr uint64_t must = Word::alive | Word::resident | Word::sole | Word::virgin;
     constexpr uint64_t must_not =
@@ -112,7 +117,7 @@ struct alignas(32) Hot {
                                       std::memory_order_acquire, std::memory_order_relaxed))
       return false;
     const backend::Stamp past{stamp.load(std::memory_order_relaxed)};
-    if ((past && past.slot() != slot) || home() != home_id) {
+    if ((past && past.slot() != slot) || device() != device_id) {
       word.fetch_add(Word::virgin - Word::writer);
       return false;
     }
@@ -164,10 +169,10 @@ struct alignas(32) Hot {
   }
 
   uint64_t size() const noexcept {
-    return size_home.load(std::memory_order_relaxed) & ((uint64_t{1} << 48) - 1);
+    return size_device.load(std::memory_order_relaxed) & ((uint64_t{1} << 48) - 1);
   }
-  uint32_t home() const noexcept {
-    return static_cast<uint32_t>(size_home.load(std::memory_order_relaxed) >> 48);
+  uint32_t device() const noexcept {
+    return static_cast<uint32_t>(size_device.load(std::memory_order_relaxed) >> 48);
   }
   void set_flags(uint64_t set, uint64_t clear) noexcept {
     uint64_t seen = word.load(std::memory_order_relaxed);
@@ -182,8 +187,8 @@ struct alignas(32) Hot {
     } while (!word.compare_exchange_weak(seen, (seen | set) & ~clear, std::memory_order_acq_rel));
     return true;
   }
-  void set_size_home(uint64_t size, uint32_t home) noexcept {
-    size_home.store(size | (uint64_t{home} << 48), std::memory_order_relaxed);
+  void set_size_device(uint64_t size, uint32_t device) noexcept {
+    size_device.store(size | (uint64_t{device} << 48), std::memory_order_relaxed);
   }
 };
 static_assert(sizeof(Hot) == 32);

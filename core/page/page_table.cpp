@@ -158,58 +158,6 @@ void PageTable::forsake_copy(Region &region, uint32_t page, uint32_t bit) noexce
   page_.tiers.leave(region, page, bit);
 }
 
-void PageTable::refresh_word(uint32_t index, Region &region, uint64_t base, uint64_t size,
-                             bool history) noexcept {
-  uint64_t set = 0, clear = 0;
-  bool pending = history;
-  Residence *home = region.on(region.home);
-  // A device that is to leave takes no hits: what is left of it must not be leased again. Nor do several devices at once.
-  bool resident =
-      home != nullptr && region.shards == nullptr && !page_.devices[region.home]->leaving();
-  bool sole = resident;
-  const uint32_t bit = uint32_t{1} << region.home;
-  const uint32_t last = region.shape.page_at(base + size - 1);
-  for (uint32_t p = region.shape.page_at(base); resident && p <= last; ++p) {
-    const DevicePage &state = home->pages[p];
-    const Page &copies = region.pages[p];
-    // Busy: another device is being filled from it, so writers must come the slow way. Borrowed: the next use must keep the
-    // page, which the hit path can't (keep_borrowed()).
-    resident = state.state() == PageState::resident && copies.busy() == 0 &&
-               (copies.latest() & bit) != 0 && !state.borrowed;
-    sole = sole && copies.latest() == bit;
-    pending = !arrived_at(*home, p) || pending;
-  }
-  Hot &hot = page_.buffers.hot(index);
-  const uint64_t word = hot.word.load(std::memory_order_relaxed);
-  if ((word & Word::virgin) != 0) resident = false;
-  if (const Hold *hold = page_.buffers.hold_of(index)) {
-    resident = resident && hold->kind != HoldKind::alone;
-    sole = sole && hold->kind != HoldKind::read;
-  }
-  (resident ? set : clear) |= Word::resident;
-  (resident && sole ? set : clear) |= Word::sole;
-  (pending ? set : clear) |= Word::history;
-  // Where the hit path is open already the address is the same, and being read.
-  const uint64_t address = resident ? address_of(region, *home) + base : hot.address;
-  if (hot.address != address) hot.address = address;
-  page_.buffers.hot(index).set_flags(set, clear);
-}
-
-uint64_t PageTable::close(Region &region) noexcept {
-  uint64_t buffers = 0;
-  region.for_each_buffer([this, &buffers](uint32_t index) {
-    ++buffers;
-    if ((page_.buffers.hot(index).word.load(std::memory_order_relaxed) & Word::alive) != 0)
-      page_.buffers.hot(index).set_flags(0, Word::resident);
-  });
-  return buffers;
-}
-
-void PageTable::close_at_home(uint8_t place) noexcept {
-  for (Region &region : Walk(page_.places, PlaceIndex::home(place), page_.regions))
-    (void)close(region);
-}
-
 Status fail_corrupt(uint32_t use, uint32_t page, uint32_t bit) noexcept {
   using Tier = std::pair<uint32_t, const char *>;
   const auto [tier, name] = bit == host_bit         ? Tier{WEIR_TIER_HOST, "HOST"}

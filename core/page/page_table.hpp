@@ -10,6 +10,8 @@
 #include "core/page/idle_memory.hpp"
 #include "core/transfer/paths.hpp"
 
+#include <optional>
+
 namespace weir::page {
 
 /// CORRUPT: the copy of the bit's place is not what was written there.
@@ -124,15 +126,32 @@ class PageTable {
   bool reads_directly(const PoolDevice &to, const Residence &from, uint32_t page) const noexcept;
 
   // ---- the hit path ----
-  /// Sets what it may rely on, from the pages as they are. The buffer is claimed. `history`: it has uses that may not have ended.
-  void refresh_word(uint32_t index, Region &region, uint64_t base, uint64_t size,
-                    bool history) noexcept WEIR_HELD;
+  /// The caller: the device that it uses the buffer on, if it does, and what its lease counts as in the word.
+  struct WordUser {
+    std::optional<uint8_t> place;
+    uint64_t leases = 0;
+  };
+  /// Sets what it may rely on, from the pages as they are. The buffer is claimed. `history`: it has uses that may not have ended. The path
+  /// goes to the user's device, if it can be open there; else it stays where it is, or is open at home.
+  void refresh_word(uint32_t index, Region &region, uint64_t base, uint64_t size, bool history,
+                    const WordUser &user) noexcept WEIR_HELD;
   /// The next hit on each of the region's buffers goes the slow way. Returns how many they are.
   uint64_t close(Region &region) noexcept WEIR_HELD;
   /// Every hit at home there goes the slow way once.
   void close_at_home(uint8_t place) noexcept WEIR_HELD;
 
  private:
+  /// What the hit path could grant to a device: any lease, one to write; and whether all that is on its way there has come.
+  struct Reach {
+    bool open = false, sole = false, arrived = true;
+  };
+  Reach reach(Region &region, uint64_t base, uint64_t size, uint8_t place) noexcept WEIR_HELD;
+  Reach reach_shards(Region &region, const PoolDevice &device) noexcept WEIR_HELD;
+  /// Which device has the path, open or closed.
+  uint8_t path_of(const Hot &hot, const Region &region) const noexcept WEIR_HELD;
+  /// Closes the path, for another device to have it. False: others than `own` are counted in the word, and it stays where it is.
+  bool move_path(Hot &hot, uint8_t place, uint64_t own) noexcept WEIR_HELD;
+
   GranuleId drop_granule(Region &region, uint32_t page, PoolDevice &device) noexcept WEIR_HELD;
   static void end_work(Region &region, uint32_t page, PoolDevice &device) noexcept {
     region.pages.edit(page).work_ended();

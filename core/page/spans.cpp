@@ -47,13 +47,13 @@ Spans::~Spans() {
 }
 
 bool Spans::try_lease(Hot &hot, uint64_t generation, const SpanLease &range, uint32_t slot,
-                      uint32_t home_id, uint64_t *where) noexcept {
+                      uint32_t device_id, uint64_t *where) noexcept {
   Span *span = of(hot.word.load(std::memory_order_relaxed));
   if (span == nullptr) return false;
   const Guard hold(span->lock);
   // It may have become another buffer's before.
   if (of(hot.word.load(std::memory_order_relaxed)) != span ||
-      !hot.try_lease<Word::part>(generation, range.mode, slot, home_id, where))
+      !hot.try_lease<Word::part>(generation, range.mode, slot, device_id, where))
     return false;
   span->leased = range;
   return true;

@@ -77,7 +77,7 @@ class Spans {
   // ---- without the pool's lock ----
   /// As Hot::try_lease(), of a range that is not all of the buffer. False: it takes the slow way, and nothing has changed.
   bool try_lease(Hot &hot, uint64_t generation, const SpanLease &range, uint32_t slot,
-                 uint32_t home_id, uint64_t *where) noexcept;
+                 uint32_t device_id, uint64_t *where) noexcept;
   /// Publishes the fence of a lease that try_lease() has granted, in the turn of its stream's timeline, and ends it. False: there is a fence
   /// of another stream, so this one belongs into the history; the lease is still counted.
   bool release(Hot &hot, const SpanLease &range, backend::Stamp stamp) noexcept;

@@ -42,6 +42,8 @@ class AnnouncedForecast final : public Forecast {
   bool outdated() const noexcept { return outdated_; }
   /// Operations that are announced and have not been consumed.
   uint64_t announced() const noexcept;
+  /// Streams that it follows.
+  size_t streams() const noexcept { return streams_.size(); }
 
   void rewind() override;
   const ForecastOperation *next() override;

@@ -108,6 +108,8 @@ class ResidencyPlan {
     return std::nullopt;
   }
 
+  /// Nothing of it is waited for: no fetch, and no eviction.
+  bool idle() const noexcept { return fetches_.count() == 0 && drops_.count() == 0; }
   uint32_t misses() const noexcept { return misses_; }       ///< since it was made
   uint64_t planned() const noexcept { return planned_; }     ///< the last operation that is planned
   uint64_t virtual_bytes() const noexcept { return used_; }  ///< in memory after it

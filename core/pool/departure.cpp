@@ -34,7 +34,7 @@ void Membership::in_parts(Releasable &lock, page::PlaceIndex::Sets sets, Visit &
 }
 
 void Membership::close_hits(Releasable &lock, const PoolDevice &device) {
-  in_parts(lock, page::PlaceIndex::home(device.place),
+  in_parts(lock, page::PlaceIndex::home(device.place) | device.pages_there(),
            [this](Region &region) WEIR_HELD { return 1 + others_.pages.close(region); });
 }
 
@@ -167,7 +167,7 @@ void Membership::rehome(Region &region, uint8_t home) {
   region.for_each_buffer([&](uint32_t index) WEIR_HELD {
     page::Hot &hot = page_.buffers.hot(index);
     others_.homes.count_promise(index, before, hot.size(), false);
-    hot.set_size_home(hot.size(), id);
+    if (hot.device() == device_at(before).device.id) hot.set_size_device(hot.size(), id);
     others_.homes.count_promise(index, home, hot.size(), true);
   });
   const Residence *there = region.on(home);
@@ -205,10 +205,6 @@ void Membership::reshard(Region &region, const PoolDevice &device) noexcept {
       if (device_at(shards.place(i)).open()) home = shards.place(i);
     }
     page_.places.settle(region, home);
-    if (alive) {
-      page::Hot &hot = page_.buffers.hot(region.owner.buffer);
-      hot.set_size_home(hot.size(), device_at(region.home).device.id);
-    }
   }
   if (alive) others_.homes.count_promise(region.owner.buffer, region.home, region.shape.size, true);
 }

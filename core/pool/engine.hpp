@@ -208,6 +208,9 @@ class Engine final {
                    uint64_t *what) noexcept;
   bool acquire_beside(Stream &stream, StreamState &state, OwnLeases &own, weir_use &use, Open open,
                       weir_lease *out) noexcept;
+  bool acquire_beside_logged(Stream &stream, StreamState &state, weir_use &use,
+                             const page::AcquireOptions &options, Open open, UseRing *ring,
+                             weir_lease *out) noexcept;
   template <class Write>
   bool acquire_fast(Stream &stream, weir_use *uses, size_t count, Lease *lease,
                     Write &&write) noexcept;

@@ -26,7 +26,7 @@ bool Engine::lease_fresh(const Stream &stream, weir_use &use) noexcept {
     return (word & looks_at) == (generation | Word::alive | Word::virgin);
   };
   uint64_t seen = hot.word.load(std::memory_order_relaxed);
-  if (!fresh(seen) || hot.home() != stream.device->id) return false;
+  if (!fresh(seen) || hot.device() != stream.device->id) return false;
   Locked lock(lock_);
   seen = hot.word.load(std::memory_order_relaxed);
   const Stamp past = hot.last_use();

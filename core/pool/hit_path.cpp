@@ -96,7 +96,7 @@ inline weir_lease Engine::record_one(const Stream &stream, OwnLeases &own, uint3
 }
 
 // A set is written to the log whole before it is published.
-static_assert(Lease::most_hit <= lease::RecordRing<2>::most_unpublished);
+static_assert(Lease::most_logged_hit <= lease::RecordRing<2>::most_unpublished);
 
 /// Under the timeline's lock. The caller counts the hits, or publishes what has been written for him.
 template <class Write>
@@ -106,20 +106,20 @@ template <class Write>
   LeaseItem *items = lease->room_for(count);
   if (items == nullptr) return false;
   size_t done = 0;
-  std::array<uint64_t, Lease::most_hit> addresses;  // the caller's are written when all are granted
   for (; done < count; ++done) {
     const Whole whole = whole_use(uses[done]);
-    if (!whole || !whole.hot->try_lease(whole.generation, whole.mode, stream.slot,
-                                        stream.device->id, &addresses[done]))
-      break;
     LeaseItem &item = items[done];
+    // The caller's addresses are written when all are granted; of a whole buffer nobody reads where it begins.
+    if (!whole || !whole.hot->try_lease(whole.generation, whole.mode, stream.slot,
+                                        stream.device->id, &item.begin))
+      break;
     item.buffer = whole.index;
     item.mode = whole.mode;
     item.kind = LeaseKind::whole;
     write(done, UseRecord::what(uses[done].buffer, whole.mode));
   }
   if (done == count) {
-    for (size_t i = 0; i < count; ++i) uses[i].address = addresses[i];
+    for (size_t i = 0; i < count; ++i) uses[i].address = items[i].begin;
     lease->count = static_cast<uint32_t>(count);
     return true;
   }
@@ -236,20 +236,33 @@ Status Engine::acquire_missed(Stream &stream, StreamState &state, weir_use *uses
   return {};
 }
 
+/// As acquire_beside(), of a stream that is learned from. `ring`: the thread's.
+[[gnu::noinline]] bool Engine::acquire_beside_logged(Stream &stream, StreamState &state,
+                                                     weir_use &use,
+                                                     const page::AcquireOptions &options, Open open,
+                                                     UseRing *ring, weir_lease *out) noexcept {
+  OwnLeases *own = state.in_turn();
+  uint64_t what = 0, end = 0;
+  if (open == Open::announced && acquire_one(stream, own, use, out, &what))
+    ring->hit(what, leases_.log.when(options.operation));
+  else if (RangeHits(pages_.buffers, config_.pool_id).acquire(stream, own, use, out, &end))
+    ring->hit_part(UseRecord::what(use.buffer, use.mode), use.offset, end,
+                   leases_.log.when(options.operation));
+  else
+    return false;
+  if (open == Open::announced) movers_.prefetcher.note_hit(state, own);
+  return true;
+}
+
 /// The same as acquire_set(), of a stream that is learned from.
 Status Engine::acquire_logged(Stream &stream, StreamState &state, weir_use *uses, size_t count,
                               const page::AcquireOptions &options, Open open, weir_lease *out) {
   lease::UseWriter writer(leases_.log, pages_.buffers);
   UseRing *ring = writer.ring(stream, state);
   if (ring == nullptr) return acquire_set(stream, state, uses, count, options, open, out);
-  uint64_t end = 0;
-  if (count == 1 && open == Open::whole &&
-      RangeHits(pages_.buffers, config_.pool_id)
-          .acquire(stream, state.in_turn(), uses[0], out, &end)) {
-    ring->hit_part(UseRecord::what(uses[0].buffer, uses[0].mode), uses[0].offset, end,
-                   leases_.log.when(options.operation));
+  if (count == 1 && open != Open::shut &&
+      acquire_beside_logged(stream, state, uses[0], options, open, ring, out))
     return {};
-  }
   Lease *lease = nullptr;
   bool hit = false;
   {
@@ -262,7 +275,7 @@ Status Engine::acquire_logged(Stream &stream, StreamState &state, weir_use *uses
           (use == 0 ? UseRecord::first : 0) | (use == count - 1 ? UseRecord::last : 0);
       ring->put(head + use, what | ends, when);
     };
-    hit = lease != nullptr && open != Open::shut && count <= Lease::most_hit &&
+    hit = lease != nullptr && open != Open::shut && count <= Lease::most_logged_hit &&
           acquire_fast(stream, uses, count, lease, write);
     if (hit) {
       ring->publish_hits(head + count);

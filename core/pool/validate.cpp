@@ -5,6 +5,8 @@
 
 #include "core/pool/inspector.hpp"
 
+#include <algorithm>
+
 namespace weir::pool {
 namespace {
 
@@ -71,22 +73,30 @@ std::string check_word(const Tables &pool, uint32_t index) noexcept WEIR_HELD {
   const uint64_t word = pool.page.buffers.hot(index).word.load();
   const page::Target where = pool.page.buffers.target(index);
   const Region &region = *where.region;
-  if (pool.page.buffers.hot(index).home() != pool.page.devices[region.home]->device.id)
-    return broken(region, 0, "its buffer names another home");
   const bool partials = pool.lease.leases.on_parts(index);
   if (partials != ((word & Word::partial) != 0))
     return broken(region, 0, "its buffer's flag of leases on parts is wrong");
   // Not looked at where the hit path is closed, nor where a writer has the buffer alone: it may be changing it.
   if ((word & Word::resident) == 0 || partials || (word & Word::writer) != 0) return {};
   const bool sole = (word & Word::sole) != 0;
-  const ClaimScope home = ClaimScope::on(Place(region.home));
-  if (pool.page.buffers.hold_forbids(index, false, home) ||
-      (sole && pool.page.buffers.hold_forbids(index, true, home)))
+  const auto device = std::ranges::find_if(pool.page.devices, [&](const auto &each) {
+    return each->device.id == pool.page.buffers.hot(index).device();
+  });
+  if (device == pool.page.devices.end() || !(*device)->open())
+    return broken(region, 0, "open to hits on a device that is not there");
+  const bool sharded = region.shards != nullptr;
+  const Place place((*device)->place);
+  const ClaimScope scope = sharded ? ClaimScope::shards() : ClaimScope::on(place);
+  if (pool.page.buffers.hold_forbids(index, false, scope) ||
+      (sole && pool.page.buffers.hold_forbids(index, true, scope)))
     return broken(region, 0, "open to hits that a hold forbids");
-  const uint32_t bit = uint32_t{1} << region.home;
+  if (sharded && sole) return broken(region, 0, "sharded, and open to writing hits");
+  if (!sharded && place.device() != region.home && Word::span(word) != 0)
+    return broken(region, 0, "open to hits on ranges away from home");
   const uint32_t last = region.shape.page_at(where.base + where.size - 1);
   for (uint32_t p = region.shape.page_at(where.base); p <= last; ++p) {
     const uint32_t latest = region.pages[p].latest();
+    const uint32_t bit = uint32_t{1} << (sharded ? region.home_of(p) : place.device());
     if ((latest & bit) == 0) return broken(region, p, "open to hits and not the latest");
     if (sole && latest != bit)
       return broken(region, p, "open to writing hits with another latest copy");

@@ -71,6 +71,105 @@ void most_take_no_lock(void **) {
   dog.stop();
 }
 
+const Setup with_plans{.device_pages = 16, .host_pages = 64, .flags = 0, .policy = "auto"};
+
+bool planned(Scene &scene) {
+  const weir::Locked lock(engine_of(scene).sync().lock);
+  return engine_of(scene).prefetcher().plans()->plans_for(0);
+}
+
+/// Nor do they in a pool that plans, with a plan or without: nothing of it waits for them, since all has room.
+void nor_where_a_plan_has_nothing_to_do(void **) {
+  Watchdog dog;
+  for (const size_t announced : {size_t{100}, size_t{400}}) {
+    Scene scene(with_plans, 2);
+    scene.announce(scene.buffers[0], announced);
+    dog.at("a plan");
+    while (announced > 128 && !planned(scene)) std::this_thread::yield();
+    ok(scene.use(scene.buffers[0]));
+    dog.at("announced hits in a pool that plans, beside a thread that holds the pool's lock");
+    {
+      const LockHolder holder(scene);
+      for (int i = 0; i < 10; ++i) ok(scene.use(scene.buffers[0]));
+    }
+    dog.at("the end");
+    for (size_t i = 11; i < announced; ++i) ok(scene.use(scene.buffers[0]));
+    assert_int_equal(scene.told(), 0);
+    scene.end();
+  }
+  dog.stop();
+}
+
+/// A plan that has pages to bring or to give up hears of each.
+void a_plan_with_something_to_do_hears_of_each(void **) {
+  Watchdog dog;
+  constexpr size_t many = 24, rounds = 40;
+  Scene scene(with_plans, many);
+  std::vector<weir_use> uses;
+  for (weir_buffer each : scene.buffers) uses.push_back(WEIR_USE(each, WEIR_READ));
+  // Before the rounds many that hit one buffer: the thread is told that it need not tell, before there is a plan.
+  ok(scene.use(scene.buffers[0]));
+  scene.announce(scene.buffers[0], 100);
+  ok(scene.use(scene.buffers[0]));
+  size_t left = 99;
+  std::vector<weir_operation> operations(rounds * many, WEIR_OPERATION_INIT);
+  for (size_t i = 0; i < operations.size(); ++i) {
+    operations[i].uses = &uses[i % many];
+    operations[i].use_count = 1;
+  }
+  ok(weir_announce(scene.pool, scene.streams[0], operations.data(), operations.size(), 0));
+  left += operations.size();
+  dog.at("a plan");
+  while (!planned(scene)) std::this_thread::yield();
+  // With the lock the planner's thread is between two steps: what it has planned it has told.
+  for (int i = 0; i < 20; ++i) {
+    ok(scene.use(scene.buffers[0]));
+    assert_int_equal(scene.told(), --left);
+  }
+  scene.announce(scene.buffers[0], 0, WEIR_ANNOUNCE_REPLACE);
+  dog.at("the end");
+  scene.end();
+  dog.stop();
+}
+
+/// Several threads have as many each, of which none knows what the others leave.
+void threads_of_one_stream_take_none_either(void **) {
+  Watchdog dog;
+  Scene scene({.device_pages = 8}, 1);
+  scene.announce(scene.buffers[0], 100);
+  const auto some = [&scene]() -> weir_result {
+    for (int i = 0; i < 10; ++i)
+      if (const weir_result result = scene.use(scene.buffers[0]); result != WEIR_SUCCESS)
+        return result;
+    return WEIR_SUCCESS;
+  };
+  ok(scene.use(scene.buffers[0]));
+  std::atomic<int> stage{0};
+  Task other([&]() -> weir_result {
+    const weir_result first = scene.use(scene.buffers[0]);
+    stage = 1;
+    stage.notify_all();
+    stage.wait(1);
+    return first == WEIR_SUCCESS ? some() : first;
+  });
+  stage.wait(0);
+  scene.announce(scene.buffers[0], 2);  // all are to tell of their next
+  ok(scene.use(scene.buffers[0]));
+  dog.at("announced hits of two threads beside one that holds the pool's lock");
+  {
+    const LockHolder holder(scene);
+    ok(some());
+  }
+  dog.at("the other thread");
+  stage = 2;
+  stage.notify_all();
+  ok(other.join());
+  for (int i = 23; i < 102; ++i) ok(scene.use(scene.buffers[0]));
+  assert_int_equal(scene.told(), 0);
+  scene.end();
+  dog.stop();
+}
+
 /// Each number of operations ends with its last, also where others are announced meanwhile or instead.
 void the_last_one_ends_the_announcement(void **) {
   Scene scene({.device_pages = 8}, 2);
@@ -187,6 +286,9 @@ void what_comes_into_sight_is_brought(void **) {
 int main() {
   const CMUnitTest tests[] = {
       cmocka_unit_test(most_take_no_lock),
+      cmocka_unit_test(nor_where_a_plan_has_nothing_to_do),
+      cmocka_unit_test(a_plan_with_something_to_do_hears_of_each),
+      cmocka_unit_test(threads_of_one_stream_take_none_either),
       cmocka_unit_test(the_last_one_ends_the_announcement),
       cmocka_unit_test(slow_ones_count_too),
       cmocka_unit_test(what_is_over_makes_room),

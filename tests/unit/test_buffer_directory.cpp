@@ -55,7 +55,7 @@ void a_handle_names_one_life(void **) {
   assert_int_equal(site.find(first, &found), WEIR_SUCCESS);
   assert_int_equal(found, index);
   assert_int_equal(site.buffers.hot(index).size(), 1000);
-  assert_int_equal(site.buffers.hot(index).home(), 3);
+  assert_int_equal(site.buffers.hot(index).device(), 3);
   assert_int_equal(site.buffers.live(), 1);
   assert_int_equal(site.buffers.bytes(), 1000);
   // No call gets at one that is about to end, nor at what follows it.

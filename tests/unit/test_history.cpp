@@ -38,7 +38,7 @@ struct Site : weir::test::BlockedStreams {
     region.shape = weir::page::Geometry::paged(4 * page, page, 0);
     region.pages.resize(4);
     region.owner.buffer = buffer;
-    hot().set_size_home(4 * page, 0);
+    hot().set_size_device(4 * page, 0);
     hot().word = Word::alive;
   }
   weir::page::Hot &hot() { return buffers.hot(buffer); }
@@ -200,7 +200,7 @@ void a_moved_buffer_takes_over_the_past_of_its_new_place(void **) {
   Site site;
   const Stamp dead = site.first.use(true);
   site.history.bury(site.region, page, page + 100, dead);
-  site.hot().set_size_home(200, 0);
+  site.hot().set_size_device(200, 0);
   site.history.take_over({0, 200, site.buffer, &site.region, 2 * page});
   assert_false(site.history.knows(site.buffer));
   site.history.take_over({0, 200, site.buffer, &site.region, page});

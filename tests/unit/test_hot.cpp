@@ -53,7 +53,7 @@ struct Readable {
   Hot hot;
   Readable() {
     hot.word = generation | weir::page::Word::alive | weir::page::Word::resident;
-    hot.set_size_home(4096, home);
+    hot.set_size_device(4096, home);
   }
   bool read(uint32_t slot = stream) {
     uint64_t where = 0;

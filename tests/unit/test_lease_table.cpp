@@ -44,7 +44,7 @@ struct Site {
     open(buffer, 4 * page);
   }
   void open(uint32_t index, uint64_t size) {
-    buffers.hot(index).set_size_home(size, 0);
+    buffers.hot(index).set_size_device(size, 0);
     buffers.hot(index).word = Word::alive | Word::resident;
   }
   uint64_t word() { return buffers.hot(buffer).word.load(); }

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sets on the hit path: up to 64 whole resident buffers are leased and released without the pool's lock, from the second such set of a
-// stream on (the first gets the record its room). A set that is refused half way leaves nothing behind, and the learner is told
-// of each as one operation.
+// Sets on the hit path: up to 1,024 whole resident buffers, or 64 on a stream that is learned from, are leased and released without the
+// pool's lock, from the second such set of a stream on (the first gets the record its room). A set that is refused half way leaves
+// nothing behind, and the learner is told of each as one operation.
 
+#include <algorithm>
+#include <initializer_list>
 #include <map>
 #include <random>
 
@@ -17,7 +19,8 @@ namespace {
 
 using namespace weir::test;
 
-constexpr uint64_t most = 64;
+constexpr size_t most = 1024, most_logged = 64;
+constexpr const char *wide = "host.memory=32M;host.granule=16K";
 
 void learn(weir_context context) {
   reinterpret_cast<weir::pool::Context *>(context)->learns = true;
@@ -58,11 +61,10 @@ struct Scene {
   }
 };
 
-void without_the_pools_lock(const Setup &setup) {
+void without_the_pools_lock(const Setup &setup, std::initializer_list<size_t> counts) {
   Watchdog dog;
-  Scene scene(setup, most);
-  for (const size_t count : {size_t{1}, size_t{2}, size_t{4}, size_t{5}, size_t{8}, size_t{16},
-                             size_t{63}, size_t{64}}) {
+  Scene scene(setup, std::max(counts));
+  for (const size_t count : counts) {
     for (const uint32_t mode : {WEIR_READ, WEIR_READ_WRITE, WEIR_DISCARD_WRITE}) {
       scene.use(count, mode);
       dog.at("a set beside a thread that holds the pool's lock");
@@ -75,9 +77,19 @@ void without_the_pools_lock(const Setup &setup) {
   dog.stop();
 }
 
-void sets_take_no_lock(void **) { without_the_pools_lock({.device_pages = 128}); }
+void sets_take_no_lock(void **) {
+  without_the_pools_lock({.device_pages = most}, {1, 2, 4, 5, 8, 16, 64, 65, most - 1, most});
+}
 void sets_of_streams_that_are_learned_from_take_none(void **) {
-  without_the_pools_lock({.device_pages = 128, .flags = 0, .before_pool = learn});
+  without_the_pools_lock({.device_pages = 128, .flags = 0, .before_pool = learn},
+                         {1, 2, 4, 5, 8, 16, most_logged - 1, most_logged});
+}
+/// Larger ones are granted all the same, with all their addresses.
+void a_set_may_be_larger_than_that(void **) {
+  Scene scene({.options = wide, .device_pages = most + 1}, most + 1);
+  for (int i = 0; i < 3; ++i) scene.use(most + 1, WEIR_READ_WRITE);
+  assert_string_equal(engine_of(scene.world).validate().c_str(), "");
+  scene.close();
 }
 
 /// Several sets of a stream are out at once, in whatever order they end, and of sizes for which their records have room or not.
@@ -106,7 +118,7 @@ void many_sets_are_out(void **) {
 
 /// Whatever use of a set is in the way, all others are free again, and no address is written.
 void a_refused_set_leaves_nothing(void **) {
-  for (const size_t count : {size_t{5}, size_t{64}}) {
+  for (const size_t count : {size_t{5}, size_t{65}}) {
     Scene scene({.device_pages = 128}, count);
     scene.use(count, WEIR_READ);
     weir_stream other = nullptr;
@@ -222,6 +234,7 @@ int main() {
   const CMUnitTest tests[] = {
       cmocka_unit_test(sets_take_no_lock),
       cmocka_unit_test(sets_of_streams_that_are_learned_from_take_none),
+      cmocka_unit_test(a_set_may_be_larger_than_that),
       cmocka_unit_test(many_sets_are_out),
       cmocka_unit_test(a_refused_set_leaves_nothing),
       cmocka_unit_test(a_buffer_may_be_in_a_set_twice),

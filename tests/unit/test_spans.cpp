@@ -35,7 +35,7 @@ struct Table {
   uint32_t add() {
     const uint32_t index = buffers.take();
     hot(index).stamp = 0;
-    hot(index).set_size_home(size, home);
+    hot(index).set_size_device(size, home);
     hot(index).word = buffers.next_generation(index) | Word::alive | Word::resident | Word::sole;
     return index;
   }
