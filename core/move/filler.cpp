@@ -214,15 +214,26 @@ Status Filler::fill_from_below(Plan &plan, tier::Lift &lift, transfer::Copier &c
   return {};
 }
 
+/// On which stream a plan's pages are filled. What is only zeroed does not stand in line behind the copies of others: an operation that
+/// writes its results needs none of what comes for the next ones. A granule that is wiped for all who share it stays on the stream that
+/// moves of its parts come after (remap.cpp).
+Stream &Filler::stream_for(const Plan &plan) noexcept {
+  const bool comes = std::ranges::any_of(plan.pages, [](const PlanPage &page) {
+    return page.filling && (page.source.bit != 0 || page.zero.granule);
+  });
+  backend::TransferStreams &streams = plan.device->streams;
+  return comes ? *streams.up() : streams.have_fills(env_.streams);
+}
+
 /// Outside the lock. Maps as it goes and enqueues page by page, so that mapping overlaps with copying.
 Status Filler::fill(Plan &plan) {
   PoolDevice &device = *plan.device;
-  transfer::Copier copier(*device.streams.up());
+  Stream &stream = stream_for(plan);
+  transfer::Copier copier(stream);
   tier::Lift lift(page_.cold, plan.terms.quiet);
   const auto run = [&]() -> Status {
     if (!plan.fill.parts.empty()) lift.begin(plan.fill.parts);
-    for (const Stamp stamp : plan.fill.before)
-      WEIR_TRY(env_.streams.enqueue_wait(*device.streams.up(), stamp));
+    for (const Stamp stamp : plan.fill.before) WEIR_TRY(env_.streams.enqueue_wait(stream, stamp));
     uint32_t longest = 1;
     for (size_t i = 0; i < plan.pages.size(); ++i) {
       PlanPage &page = plan.pages[i];
@@ -474,6 +485,7 @@ void Filler::clear_mappings(Releasable &lock, Plan &plan) noexcept {
   lock.unlocked([&] {
     PoolDevice &device = *plan.device;
     device.streams.up()->synchronize();
+    if (Stream *fills = device.streams.fills(); fills != nullptr) fills->synchronize();
     for (PlanPage &page : plan.pages) {
       if (page.region->shards == nullptr || !page.memory.mapped) continue;
       if (plan.device->memory.mapper().unmap(page.memory.address, page.bytes))

@@ -203,6 +203,40 @@ void what_is_idle_leaves_before_what_is_waited_for(void **state) {
   close_clean(world);
 }
 
+/// What comes from another device waits for work there, and copies behind it with it. Memory that is only zeroed does not: the
+/// kernel that it is for is what ends that work.
+void zeroes_do_not_wait_for_copies(void **state) {
+  World world(
+      {.options = std::string(small_host) + ";host.devices=2" + static_cast<const char *>(*state),
+       .device_pages = 6,
+       .host_pages = 16,
+       .devices = 2});
+  weir_buffer far = world.buffer(page_bytes), fresh = world.buffer(page_bytes);
+  weir_stream third = nullptr;
+  ok(weir_stream_create(world.context, 0, 0, &third));
+  world.fill(far, page_bytes, 1, 1);
+  Blocker work;
+  weir_use use = WEIR_USE(far, WEIR_READ_WRITE);
+  weir_lease lease = nullptr;
+  ok(weir_acquire(world.pool, world.streams[1], &use, 1, nullptr, &lease));
+  ok(weir_stream_host_call(world.streams[1], Blocker::stand, &work));
+  ok(weir_release(lease, world.streams[1]));
+  use = WEIR_USE(far, WEIR_READ);
+  ok(weir_acquire(world.pool, world.streams[0], &use, 1, nullptr, &lease));
+  ok(weir_release(lease, world.streams[0]));
+  use = WEIR_USE(fresh, WEIR_READ_WRITE);
+  ok(weir_acquire(world.pool, third, &use, 1, nullptr, &lease));
+  const auto open = [](void *user) { static_cast<Blocker *>(user)->open(); };
+  ok(weir_stream_host_call(third, open, &work));
+  ok(weir_release(lease, third));
+  ok(weir_stream_synchronize(third));  // for ever, if it waits for what waits for it
+  assert_true(work.is_open());
+  world.check(far, page_bytes, 1);
+  for (weir_buffer buffer : {far, fresh}) ok(weir_buffer_destroy(world.pool, buffer));
+  ok(weir_stream_close(third));
+  world.close();
+}
+
 }  // namespace
 
 int main() {
@@ -213,6 +247,8 @@ int main() {
       cmocka_unit_test_prestate(what_fits_comes_before_anything_leaves, with),
       cmocka_unit_test_prestate(a_set_that_fails_leaves_what_has_come, with),
       cmocka_unit_test_prestate(what_is_idle_leaves_before_what_is_waited_for, with),
+      cmocka_unit_test_prestate(zeroes_do_not_wait_for_copies, with),
+      cmocka_unit_test_prestate(zeroes_do_not_wait_for_copies, without),
       cmocka_unit_test_prestate(two_readers_of_a_set_in_parts, with),
       cmocka_unit_test_prestate(two_readers_of_a_set_in_parts, without),
   };
