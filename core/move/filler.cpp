@@ -214,17 +214,6 @@ Status Filler::fill_from_below(Plan &plan, tier::Lift &lift, transfer::Copier &c
   return {};
 }
 
-/// On which stream a plan's pages are filled. What is only zeroed does not stand in line behind the copies of others: an operation that
-/// writes its results needs none of what comes for the next ones. A granule that is wiped for all who share it stays on the stream that
-/// moves of its parts come after (remap.cpp).
-Stream &Filler::stream_for(const Plan &plan) noexcept {
-  const bool comes = std::ranges::any_of(plan.pages, [](const PlanPage &page) {
-    return page.filling && (page.source.bit != 0 || page.zero.granule);
-  });
-  backend::TransferStreams &streams = plan.device->streams;
-  return comes ? *streams.up() : streams.have_fills(env_.streams);
-}
-
 /// Outside the lock. Maps as it goes and enqueues page by page, so that mapping overlaps with copying.
 Status Filler::fill(Plan &plan) {
   PoolDevice &device = *plan.device;
