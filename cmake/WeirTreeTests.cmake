@@ -336,6 +336,9 @@ if(TARGET weir_command AND NOT WEIR_SANITIZE AND NOT WEIR_COVERAGE)
   weir_register_test(policy_table tree ${Python3_EXECUTABLE} ${scripts}/policy_table.py --weir $<TARGET_FILE:weir_command>
     --traces ${PROJECT_SOURCE_DIR}/examples/traces --only gpt2s_train_varlen --only graphsage_train --percent 50
     --policy lru-window --policy auto --no-slower 2)
+  # That real time is measured beside it: what it comes to is the machine's affair.
+  weir_register_test(policy_table_real tree ${Python3_EXECUTABLE} ${scripts}/policy_table.py --weir $<TARGET_FILE:weir_command>
+    --traces ${PROJECT_SOURCE_DIR}/examples/traces --only graphsage_train --percent 50 --real 20 --limit 200)
   # That the traces that mislead a policy can be written and replayed: too short to judge one by.
   weir_register_test(adversarial_traces tree ${Python3_EXECUTABLE} ${scripts}/adversarial_traces.py --weir $<TARGET_FILE:weir_command>
     --operations 4000)

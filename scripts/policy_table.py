@@ -6,6 +6,10 @@ Each run replays a trace twice on one pool of a share of the trace's peak: from 
 the tight bound on time, its bytes brought up as one of the bound's bytes: of a program that has loaded what it reads and never writes. One JSON object a run goes to standard output as it ends, or to
 the file of --out; the tables go to standard error. A run that --out has already, by the same program, is not done again. A trace
 without uses is left out: nothing has to be brought up for it.
+
+With --real N each run is done in real time and with bytes too, both slowed down by N (weir replay --slow), one after the other. Then the
+tables tell what real time is as a multiple of virtual time, by trace and as geometric means by kind, and how much of it the CPU held
+operations up by checking their bytes. Such figures are of the machine: larger N, less of its own time.
 """
 import argparse
 import concurrent.futures
@@ -22,7 +26,8 @@ QUICK = ("gpt2s_train_varlen", "graphsage_train")
 FIELDS = ("operations", "uses", "peak_live_bytes", "device_bytes", "first_seconds", "seconds", "bound_seconds",
           "bound_simple_seconds", "bound_loaded_seconds", "first_promoted_bytes", "promoted_bytes", "bound_fetched_bytes",
           "bound_loaded_fetched_bytes", "hits", "misses",
-          "prefetched_bytes", "refaulted_bytes", "evictions")
+          "prefetched_bytes", "refaulted_bytes", "evictions", "link_up_seconds", "link_down_seconds", "link_both_seconds",
+          "link_both_least_seconds")
 
 
 def say(text):
@@ -45,22 +50,31 @@ def program_id(weir):
     return digest.hexdigest()[:16]
 
 
-def run(args, program, work):
-    trace, percent, policy = work
-    name = trace.name.split(".vmt")[0]
-    command = [args.weir, "replay", trace, "--device-memory", f"{percent}%", "--pace", args.pace, "--virtual", "--no-verify",
-               "--no-all-resident", "--announce", args.announce, "--json"]
-    command += ["--policy", policy] if policy else []
-    command += ["--limit", str(args.limit)] if args.limit else []
-    start = time.monotonic()
+def replay(command, name, percent):
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
         raise RuntimeError(f"{name} at {percent} %: {done.stderr.strip()}")
-    report = json.loads(done.stdout)
+    return json.loads(done.stdout)
+
+
+def run(args, program, work):
+    trace, percent, policy = work
+    name = trace.name.split(".vmt")[0]
+    command = [args.weir, "replay", trace, "--device-memory", f"{percent}%", "--pace", args.pace, "--no-all-resident",
+               "--announce", args.announce, "--json"]
+    command += ["--slow", str(args.real), "--scale", str(args.scale)] if args.real else []
+    command += ["--policy", policy] if policy else []
+    command += ["--limit", str(args.limit)] if args.limit else []
+    start = time.monotonic()
+    report = replay(command + ["--virtual", "--no-verify"], name, percent)
     result = {"trace": name, "kind": kind_of(name), "percent": percent, "policy": policy or None, "announce": args.announce,
               "pace": args.pace, "limit": args.limit, "program": program, "took": round(time.monotonic() - start, 1)}
     result |= {field: report[field] for field in FIELDS}
     # A page is rounded away where nothing was raised.
+    if args.real:
+        real = replay(command + ["--check-one-in", str(args.check_one_in)], name, percent)
+        result |= {"real": args.real, "scale": args.scale, "check_one_in": args.check_one_in}
+        result |= {f"real_{field}": real[field] for field in ("first_seconds", "seconds", "overrun_seconds")}
     result["raised"] = report["device_bytes"] > report["peak_live_bytes"] * percent / 100
     return result
 
@@ -97,11 +111,31 @@ def table(results):
     return "\n".join(lines)
 
 
+def real_table(results):
+    """Real time as multiples of virtual time."""
+    def beside(result):
+        return [result["real_first_seconds"] / result["first_seconds"], result["real_seconds"] / result["seconds"],
+                result["real_overrun_seconds"] / result["real_seconds"]]
+    head = ("memory %", "real time of virtual, first pass", "second", "share held by checking")
+    lines = [row(("trace",) + head), "|---|--:|--:|--:|--:|"]
+    lines += [row([result["trace"], result["percent"]] + beside(result)) for result in results]
+    lines += ["", row(("kind", "traces") + head[:3]), "|---|--:|--:|--:|--:|"]
+    for kind in KINDS + ("other",):
+        for percent in sorted({result["percent"] for result in results}, reverse=True):
+            ours = [beside(result)[:2] for result in results if result["kind"] == kind and result["percent"] == percent]
+            if ours:
+                lines.append(row([kind, len(ours), percent] + [mean(column) for column in zip(*ours)]))
+    return "\n".join(lines)
+
+
 def known_results(args, program):
     if not args.out or not args.out.exists():
         return []
     known = [json.loads(line) for line in args.out.read_text().splitlines()]
-    same = {"program": program, "announce": args.announce, "pace": args.pace, "limit": args.limit}
+    same = {"program": program, "announce": args.announce, "pace": args.pace, "limit": args.limit,
+            "real": args.real}
+    if args.real:
+        same |= {"scale": args.scale, "check_one_in": args.check_one_in}
     return [result for result in known if all(result.get(key) == value for key, value in same.items())]
 
 
@@ -127,6 +161,9 @@ def parse():
     parser.add_argument("--percent", type=int, action="append", help="device memory; may be given again [default: 75, 50, 30]")
     parser.add_argument("--announce", default="0", help="as of weir replay [default: 0]")
     parser.add_argument("--pace", default="a100", help="as of weir replay [default: a100]")
+    parser.add_argument("--real", type=float, metavar="N", help="in real time and with bytes too, both N times as slow; one run at a time")
+    parser.add_argument("--scale", type=int, default=1, help="with --real: as of weir replay [default: 1]")
+    parser.add_argument("--check-one-in", type=int, default=64, help="with --real: as of weir replay [default: 64]")
     parser.add_argument("--limit", type=int, help="operations of each trace [default: all]")
     parser.add_argument("--jobs", type=int, default=2, help="runs at a time [default: 2]")
     parser.add_argument("--minutes", type=float, default=60, help="no run begins after so many [default: 60]")
@@ -141,6 +178,10 @@ def parse():
             args.traces = pathlib.Path("examples/traces")
     if args.jobs < 1:
         parser.error("--jobs: it takes one at least")
+    if args.real is not None and not args.real > 0:
+        parser.error(f"--real: {args.real} is not above 0")
+    if args.real:
+        args.jobs = 1
     return args
 
 
@@ -188,6 +229,8 @@ def main():
         ours = [result for key, result in sorted(shown.items(), key=lambda item: (item[0][0], -item[0][1]))
                 if key in wanted and key[2] == policy]
         say(f"\n{policy or 'the default policy'}, announced: {args.announce}; multiples of the bound\n\n{table(ours)}")
+        if args.real:
+            say(f"\n{real_table(ours)}")
     if args.no_slower is not None:
         failures += slower(shown, policies, args.no_slower)
     undone = len(wanted) - len({key for key in wanted if key in {(r["trace"], r["percent"], r["policy"] or "") for r in results}})

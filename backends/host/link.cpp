@@ -5,9 +5,14 @@
 
 #include <weir/backend.h>
 
+#include <fcntl.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <new>
+#include <string>
 
 namespace weir::host {
 
@@ -43,6 +48,7 @@ uint64_t LinkMeter::book(uint64_t bytes, uint64_t ready_ns, bool with_latency) n
   do {
     end = std::max(free_at, ready_ns) + duration;
   } while (!line_->compare_exchange_weak(free_at, end, std::memory_order_relaxed));
+  if (log_ != nullptr && duration != 0) log_->note(end - duration, end, bytes);
   return end + (with_latency ? latency_ns_ : 0);
 }
 
@@ -58,6 +64,38 @@ Links::Links(uint32_t devices, uint64_t host_bandwidth, uint64_t peer_bandwidth,
       meters_[size_t{from} * (devices + 1) + to].configure(host ? host_bandwidth : peer_bandwidth,
                                                            latency_ns);
     }
+  }
+}
+
+Links::~Links() {
+  if (log_file_ < 0) return;
+  try {
+    write_log();
+  } catch (const std::bad_alloc &) {
+    // Then "end" is missing, as on a full disk: who reads it sees that it is not whole.
+  }
+  close(log_file_);
+}
+
+bool Links::log_to(int file) {
+  logs_ = std::make_unique<LinkLog[]>(facts_.size());
+  log_file_ = fcntl(file, F_DUPFD_CLOEXEC, 0);
+  if (log_file_ < 0) return false;
+  for (size_t path = 0; path < facts_.size(); ++path) meters_[path].note_in(&logs_[path]);
+  return true;
+}
+
+void Links::write_log() const {
+  const auto name = [this](size_t end) { return end == devices_ ? "h" : std::to_string(end); };
+  std::string text;
+  for (size_t path = 0; path < facts_.size(); ++path)
+    logs_[path].print(name(path / (devices_ + 1)), name(path % (devices_ + 1)), &text);
+  text += "end\n";
+  for (size_t done = 0; done < text.size();) {
+    const ssize_t wrote = write(log_file_, text.data() + done, text.size() - done);
+    if (wrote < 0 && errno == EINTR) continue;
+    if (wrote <= 0) return;
+    done += static_cast<size_t>(wrote);
   }
 }
 

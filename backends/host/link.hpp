@@ -5,6 +5,8 @@
 // exceed the bandwidth. It computes times and does not wait; waiting is wait_until's.
 #pragma once
 
+#include "backends/host/link_log.hpp"
+
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -28,6 +30,8 @@ class LinkMeter {
     bandwidth_ = bandwidth;
     latency_ns_ = latency_ns;
   }
+  /// What is booked from now on is noted there.
+  void note_in(LinkLog *log) noexcept { log_ = log; }
   bool active() const noexcept { return bandwidth_ != 0 || latency_ns_ != 0; }
   uint64_t bandwidth() const noexcept { return bandwidth_; }
   uint64_t latency_ns() const noexcept { return latency_ns_; }
@@ -37,6 +41,7 @@ class LinkMeter {
 
  private:
   uint64_t bandwidth_ = 0, latency_ns_ = 0;
+  LinkLog *log_ = nullptr;  // not owned
   std::atomic<uint64_t> free_at_{0};
   std::atomic<uint64_t> *line_ = &free_at_;  // of the link; another meter's where they share one
 };
@@ -52,6 +57,13 @@ struct PathFacts {
 class Links {
  public:
   Links(uint32_t devices, uint64_t host_bandwidth, uint64_t peer_bandwidth, uint64_t latency_ns);
+  Links(const Links &) = delete;
+  Links &operator=(const Links &) = delete;
+  /// Writes what log_to() asked for.
+  ~Links();
+  /// What copies take of the paths' time goes to this file in the end: a line for each stretch of it, and "end" after the last. False:
+  /// it is not open. Before anything is booked.
+  bool log_to(int file);
   /// The path, or NULL where copies are not held up. Either end may be WEIR_DEVICE_HOST.
   LinkMeter *path(uint32_t from, uint32_t to) noexcept;
   /// What the path is said to have; zeros within a device.
@@ -71,10 +83,13 @@ class Links {
 
  private:
   size_t index(uint32_t from, uint32_t to) const noexcept;
+  void write_log() const;
   LinkMeter *meter(uint32_t from, uint32_t to) const noexcept;
   uint32_t devices_;
   std::unique_ptr<LinkMeter[]> meters_;  // (devices + 1) squared, the host last
   std::vector<PathFacts> facts_;         // the same
+  std::unique_ptr<LinkLog[]> logs_;      // the same; none where nobody asked
+  int log_file_ = -1;                    // its own
 };
 
 }  // namespace weir::host

@@ -46,6 +46,9 @@ Model::Model(const Options &options)
 }
 
 weir_result Model::open() {
+  if (options_.link_log && !links_.log_to(*options_.link_log))
+    return refuse(WEIR_ERROR_INVALID_ARGUMENT, "link_log=%d: there is no such file open",
+                  *options_.link_log);
   memory_.reserve(options_.devices);
   std::vector<std::shared_ptr<Room>> rooms(options_.devices);
   for (uint32_t device = 0; device < options_.devices; ++device) {

@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <climits>
 #include <string_view>
 
 namespace weir::host {
@@ -59,7 +60,7 @@ constexpr std::array<Key, 24> keys{{
 }};
 
 std::string known_keys() {
-  std::string list = "devices, prefault, names, pci, numa, integrated, links";
+  std::string list = "devices, prefault, link_log, names, pci, numa, integrated, links";
   for (const Key &key : keys) list += ", " + std::string(key.name);
   return list;
 }
@@ -81,6 +82,13 @@ std::string apply(std::string_view name, std::string_view value, Options *option
       return bad_option(name, value,
                         "0 (never), 1 (from the second mapping on) or 2 (always) is needed");
     options->prefault = static_cast<Prefault>(value[0] - '0');
+    return {};
+  }
+  if (name == "link_log") {
+    uint64_t file = 0;
+    if (!parse_number(value, 1000, &file) || file > INT_MAX)
+      return bad_option(name, value, "the number of a file that is open is needed");
+    options->link_log = static_cast<int>(file);
     return {};
   }
   std::string reason;

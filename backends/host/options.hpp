@@ -8,6 +8,7 @@
 #include <weir/backend.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -64,6 +65,7 @@ struct Options {
   std::vector<LinkOption> links;      ///< those that are not as link_bandwidth and the like say
   uint64_t link_slowdown =
       0;  ///< how many times slower than told copies on `links` are; 0 = as memcpy
+  std::optional<int> link_log;  ///< descriptor of the file to which links tell when they were busy
 
   /// WEIR_CAP_* of every device.
   uint64_t capabilities() const noexcept;

@@ -210,6 +210,10 @@ void Evictor::run(Releasable &lock, Drain &drain, const std::pmr::vector<PageRef
     env_.sync.points.at("evict.claimed");
     transfer::Copier copier(*device.streams.down());
     const auto passed = [this](Stamp stamp) { return env_.streams.passed(stamp); };
+    // What no work uses any more goes first: its copies go down while the others' work is waited for.
+    std::stable_partition(victims.begin(), victims.end(), [&](const Victim &victim) {
+      return std::ranges::all_of(victim.fences, passed);
+    });
     size_t begun = 0, finished = 0;
     while (finished < victims.size()) {
       const std::span<Victim> under_way(&victims[finished], begun - finished);

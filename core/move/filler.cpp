@@ -217,12 +217,12 @@ Status Filler::fill_from_below(Plan &plan, tier::Lift &lift, transfer::Copier &c
 /// Outside the lock. Maps as it goes and enqueues page by page, so that mapping overlaps with copying.
 Status Filler::fill(Plan &plan) {
   PoolDevice &device = *plan.device;
-  transfer::Copier copier(*device.streams.up());
+  Stream &stream = stream_for(plan);
+  transfer::Copier copier(stream);
   tier::Lift lift(page_.cold, plan.terms.quiet);
   const auto run = [&]() -> Status {
     if (!plan.fill.parts.empty()) lift.begin(plan.fill.parts);
-    for (const Stamp stamp : plan.fill.before)
-      WEIR_TRY(env_.streams.enqueue_wait(*device.streams.up(), stamp));
+    for (const Stamp stamp : plan.fill.before) WEIR_TRY(env_.streams.enqueue_wait(stream, stamp));
     uint32_t longest = 1;
     for (size_t i = 0; i < plan.pages.size(); ++i) {
       PlanPage &page = plan.pages[i];
@@ -474,6 +474,7 @@ void Filler::clear_mappings(Releasable &lock, Plan &plan) noexcept {
   lock.unlocked([&] {
     PoolDevice &device = *plan.device;
     device.streams.up()->synchronize();
+    if (Stream *fills = device.streams.fills(); fills != nullptr) fills->synchronize();
     for (PlanPage &page : plan.pages) {
       if (page.region->shards == nullptr || !page.memory.mapped) continue;
       if (plan.device->memory.mapper().unmap(page.memory.address, page.bytes))

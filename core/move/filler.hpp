@@ -41,6 +41,8 @@ class Filler {
  private:
   void mark_zeroing(Plan &plan, const PlanItem &item) noexcept WEIR_HELD;
 
+  /// Outside the lock.
+  Stream &stream_for(const Plan &plan) noexcept;
   Status fill(Plan &plan);
   static Status map_pages(Plan &plan, size_t first, uint32_t *longest);
   static Status verify_source(const Plan &plan, PlanPage *page);

@@ -117,6 +117,18 @@ void flags_that_make_no_sense_are_named(void **) {
         f.pace = "a100";
       },
       "--virtual does not go with --yardstick");
+  refused([](ReplayFlags &f) { f.no_contents = true; }, "--no-contents needs --pace");
+  refused(
+      [](ReplayFlags &f) {
+        f.no_contents = true;
+        f.pace = "a100";
+        f.storage = {"/tmp"};
+      },
+      "--no-contents does not go with --storage");
+  refused([](ReplayFlags &f) { f.check_one_in = 0; },
+          "--check-one-in: 0 is not between 1 and 1024");
+  refused([](ReplayFlags &f) { f.check_one_in = 1025; },
+          "--check-one-in: 1025 is not between 1 and 1024");
   assert_string_equal(error_of([] { check_replay_flags(flags_for()); }).c_str(), "");
 }
 

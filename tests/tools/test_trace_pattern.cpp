@@ -84,6 +84,35 @@ void counts_wrong_words(void **) {
   assert_int_equal(found.offset, 8);
 }
 
+/// Of 16 lines the first: nothing of the others is written, or looked at.
+void fills_and_checks_lines_that_count(void **) {
+  const Pattern all(DataMode::pattern, 7), some(DataMode::pattern, 7, 32, 16);
+  constexpr uint64_t size = 5000;
+  for (const uint64_t offset : {uint64_t{0}, uint64_t{1000}, uint64_t{1030}, uint64_t{1100}}) {
+    const std::vector<std::byte> right = filled(all, 2, 3, offset, size);
+    std::vector<std::byte> bytes(size, std::byte{0xcc});
+    some.fill(bytes.data(), 2, 3, offset, size);
+    for (uint64_t i = 0; i < size; ++i) {
+      const bool counts = (offset + i) / 64 % 16 == 0;
+      assert_true(bytes[i] == (counts ? right[i] : std::byte{0xcc}));
+    }
+    assert_int_equal(some.check(bytes.data(), 2, 3, offset, size).words, 0);
+    for (uint64_t i = 0; i < size; ++i) {
+      const bool counts = (offset + i) / 64 % 16 == 0;
+      bytes[i] ^= std::byte{1};
+      const Mismatch found = some.check(bytes.data(), 2, 3, offset, size);
+      assert_int_equal(found.words, counts ? 1 : 0);
+      if (counts) assert_int_equal(found.offset, std::max(offset, (offset + i) / 8 * 8));
+      bytes[i] ^= std::byte{1};
+    }
+  }
+  // All that is wrong counts, and the first is told.
+  std::vector<std::byte> wrong(size);
+  const Mismatch found = some.check(wrong.data(), 2, 3, 0, size);
+  assert_int_equal(found.words, 5 * 8);  // lines 0, 16, 32, 48 and 64
+  assert_int_equal(found.offset, 0);
+}
+
 void version_0_is_zero(void **) {
   for (const DataMode mode : modes)
     for (const std::byte byte : filled(Pattern(mode, 5), 4, 0, 3, 500))
@@ -191,6 +220,7 @@ int main() {
       cmocka_unit_test(fills_what_words_say),
       cmocka_unit_test(finds_every_flipped_bit),
       cmocka_unit_test(counts_wrong_words),
+      cmocka_unit_test(fills_and_checks_lines_that_count),
       cmocka_unit_test(version_0_is_zero),
       cmocka_unit_test(tells_contents_apart),
       cmocka_unit_test(is_the_same_on_every_machine),

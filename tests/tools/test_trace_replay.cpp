@@ -339,6 +339,21 @@ void holds_the_stream_for_the_pace(void **) {
   assert_true(run(plan, {}, options).result.seconds >= expected - 1e-6);
 }
 
+/// Operations of a nanosecond, which write a mebibyte each: how much longer that takes is told.
+void tells_what_checking_takes_longer(void **) {
+  std::string body = "a 0 1048576 x\n";
+  for (int i = 0; i < 10; ++i) body += "o " + std::to_string(i) + " 1 n\nu 0 x\n";
+  const Plan plan = plan_of(body);
+  RunOptions options;
+  options.pace = Pace{1e9, 1e18, 1e9, 1};
+  const RunResult result = run(plan, {}, options).result;
+  assert_true(result.overrun_seconds > 0);
+  assert_true(result.overrun_seconds <= result.seconds);
+  assert_true(static_cast<double>(result.end_ns - result.begin_ns) * 1e-9 == result.seconds);
+  options.pace.reset();  // then an operation takes as long as it takes
+  assert_true(run(plan, {}, options).result.overrun_seconds == 0);
+}
+
 void pace_is_the_longer_of_two(void **) {
   Plan plan;
   PlanOperation operation;
@@ -367,6 +382,7 @@ int main() {
       cmocka_unit_test(neither_fills_nor_checks_unless_asked),
       cmocka_unit_test(leaves_no_job_behind_a_failure),
       cmocka_unit_test(holds_the_stream_for_the_pace),
+      cmocka_unit_test(tells_what_checking_takes_longer),
       cmocka_unit_test(pace_is_the_longer_of_two),
   };
   return cmocka_run_group_tests(tests, nullptr, nullptr);

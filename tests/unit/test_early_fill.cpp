@@ -4,6 +4,7 @@
 // Nothing depends on time: which came first is told by the engine's points.
 
 #include "tests/unit/interleaving.hpp"
+#include "tests/unit/interposed_host.hpp"
 
 namespace {
 
@@ -146,6 +147,96 @@ void two_readers_of_a_set_in_parts(void **state) {
   close_clean(world);
 }
 
+/// Opens for a kernel as soon as the first page has left.
+class Release {
+ public:
+  Release(World &world, Blocker &work) : points_(engine_of(world).points), work_(work) {
+    points_.listen(&Release::arrive, this);
+  }
+  ~Release() { points_.leave(this); }
+
+ private:
+  static void arrive(void *user, const char *point) {
+    if (std::strcmp(point, "evict.unmapped") == 0) static_cast<Release *>(user)->work_.open();
+  }
+  weir::SeqPoints &points_;
+  Blocker &work_;
+};
+
+/// Half of what has to leave is still worked with, and was used longest ago: the other half is copied down meanwhile, and has left
+/// when that work ends.
+void what_is_idle_leaves_before_what_is_waited_for(void **state) {
+  World world = full_world(state);
+  const uint64_t half = set_bytes / 2;
+  weir_buffer set = world.buffer(set_bytes), busy = world.buffer(half), idle = world.buffer(half);
+  weir_stream other = nullptr;
+  ok(weir_stream_create(world.context, 0, 0, &other));
+  world.fill(set, set_bytes, 1);
+  ok(trim_all(world));
+  world.fill(busy, half, 2);
+  world.fill(idle, half, 3);
+  Blocker work;
+  weir_use use = WEIR_USE(busy, WEIR_READ);
+  weir_lease lease = nullptr;
+  ok(weir_acquire(world.pool, world.streams[0], &use, 1, nullptr, &lease));
+  ok(weir_stream_host_call(world.streams[0], Blocker::stand, &work));
+  ok(weir_release(lease, world.streams[0]));
+  use = WEIR_USE(idle, WEIR_READ);
+  ok(weir_acquire(world.pool, other, &use, 1, nullptr, &lease));
+  ok(weir_release(lease, other));
+  const weir_pool_stats before = world.stats();
+  {
+    const Release release(world, work);
+    use = WEIR_USE(set, WEIR_READ);
+    ok(weir_acquire(world.pool, other, &use, 1, nullptr, &lease));
+  }
+  // Nothing was waited for in vain.
+  assert_int_equal(world.stats().eviction_failures - before.eviction_failures, 0);
+  assert_int_equal(world.stats().evictions - before.evictions, pages);
+  ok(weir_release(lease, other));
+  ok(weir_stream_synchronize(other));
+  world.check(set, set_bytes, 1);
+  world.check(busy, half, 2);
+  world.check(idle, half, 3);
+  for (weir_buffer buffer : {set, busy, idle}) ok(weir_buffer_destroy(world.pool, buffer));
+  ok(weir_stream_close(other));
+  close_clean(world);
+}
+
+/// What comes from another device waits for work there, and copies behind it with it. Memory that is only zeroed does not: the
+/// kernel that it is for is what ends that work.
+void zeroes_do_not_wait_for_copies(void **state) {
+  World world(
+      {.options = std::string(small_host) + ";host.devices=2" + static_cast<const char *>(*state),
+       .device_pages = 6,
+       .host_pages = 16,
+       .devices = 2});
+  weir_buffer far = world.buffer(page_bytes), fresh = world.buffer(page_bytes);
+  weir_stream third = nullptr;
+  ok(weir_stream_create(world.context, 0, 0, &third));
+  world.fill(far, page_bytes, 1, 1);
+  Blocker work;
+  weir_use use = WEIR_USE(far, WEIR_READ_WRITE);
+  weir_lease lease = nullptr;
+  ok(weir_acquire(world.pool, world.streams[1], &use, 1, nullptr, &lease));
+  ok(weir_stream_host_call(world.streams[1], Blocker::stand, &work));
+  ok(weir_release(lease, world.streams[1]));
+  use = WEIR_USE(far, WEIR_READ);
+  ok(weir_acquire(world.pool, world.streams[0], &use, 1, nullptr, &lease));
+  ok(weir_release(lease, world.streams[0]));
+  use = WEIR_USE(fresh, WEIR_READ_WRITE);
+  ok(weir_acquire(world.pool, third, &use, 1, nullptr, &lease));
+  const auto open = [](void *user) { static_cast<Blocker *>(user)->open(); };
+  ok(weir_stream_host_call(third, open, &work));
+  ok(weir_release(lease, third));
+  ok(weir_stream_synchronize(third));  // for ever, if it waits for what waits for it
+  assert_true(work.is_open());
+  world.check(far, page_bytes, 1);
+  for (weir_buffer buffer : {far, fresh}) ok(weir_buffer_destroy(world.pool, buffer));
+  ok(weir_stream_close(third));
+  world.close();
+}
+
 }  // namespace
 
 int main() {
@@ -155,6 +246,9 @@ int main() {
       cmocka_unit_test_prestate(a_set_comes_while_another_leaves, without),
       cmocka_unit_test_prestate(what_fits_comes_before_anything_leaves, with),
       cmocka_unit_test_prestate(a_set_that_fails_leaves_what_has_come, with),
+      cmocka_unit_test_prestate(what_is_idle_leaves_before_what_is_waited_for, with),
+      cmocka_unit_test_prestate(zeroes_do_not_wait_for_copies, with),
+      cmocka_unit_test_prestate(zeroes_do_not_wait_for_copies, without),
       cmocka_unit_test_prestate(two_readers_of_a_set_in_parts, with),
       cmocka_unit_test_prestate(two_readers_of_a_set_in_parts, without),
   };

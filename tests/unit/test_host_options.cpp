@@ -110,6 +110,10 @@ void bad_text_is_refused_by_name(void **) {
   assert_names(refused("prefault=3"), {"prefault", "\"3\""});
   assert_names(refused("prefault="), {"prefault", "\"\""});
   assert_names(refused("devices=2;link_bandwidth=fast"), {"link_bandwidth", "\"fast\""});
+  assert_names(refused("link_log=there"), {"link_log", "\"there\""});
+  assert_names(refused("link_log=2147483648"), {"link_log", "\"2147483648\""});
+  assert_int_equal(*parsed("link_log=7").link_log, 7);
+  assert_false(parsed("").link_log.has_value());
   assert_names(refused("memory= 1M"), {"memory", "\" 1M\""});
 }
 

@@ -6,6 +6,7 @@
 #include "commands.hpp"
 #include "constrained.hpp"
 #include "error.hpp"
+#include "link_times.hpp"
 #include "oracle.hpp"
 #include "plain_machine.hpp"
 #include "progress.hpp"
@@ -45,7 +46,7 @@ class Replay {
         file_(std::move(file)),
         progress_(options.virtual_time ? Progress::Style::none
                                        : Progress::choose(options.json && !options.progress)),
-        pattern_(options.data, options.seed) {}
+        pattern_(options.data, options.seed, Pattern::usual_random_words, options.check_one_in) {}
 
   Report run() {
     read();
@@ -128,13 +129,24 @@ class Replay {
   }
 
   /// A whole run whose time does not count: the first use of memory costs far more than any other, and which blocks find
-  /// their like is different once. Without filling and checking (--no-verify) nothing touches memory.
-  bool warms_up() const { return options_.warm_up && (options_.verify || options_.virtual_time); }
+  /// their like is different once; and in the first one a policy learns. Without filling and checking (--no-verify) nothing but copies
+  /// touches memory, and without a pace those tell nothing.
+  bool warms_up() const { return options_.warm_up && (options_.verify || options_.pace); }
 
   void constrained() {
     std::optional<OutputFile> learned;
     if (!options_.policy_save.empty()) learned.emplace(options_.policy_save);
-    WeirMachine machine(constrained_machine(options_, settings_), plan_.block_bytes.size());
+    WeirMachineDesc desc = constrained_machine(options_, settings_);
+    std::optional<LinkTimes> links;
+    if (options_.pace && options_.backend == "host")
+      desc.context_options += links.emplace().option();
+    constrained(desc, learned ? &*learned : nullptr);
+    if (links)
+      report_.links = links->between(report_.constrained.begin_ns, report_.constrained.end_ns);
+  }
+
+  void constrained(const WeirMachineDesc &desc, OutputFile *learned) {
+    WeirMachine machine(desc, plan_.block_bytes.size());
     if (!options_.policy_load.empty()) machine.load_policy(bytes_of(options_.policy_load));
     if (warms_up()) report_.first_seconds = measured("warming up", machine).seconds;
     machine.take_lower_peaks();
@@ -143,7 +155,7 @@ class Replay {
     report_.constrained = measured("constrained", machine);
     report_.stats = stats_between(before, machine.stats());
     report_.lower_peaks = machine.take_lower_peaks();
-    if (learned) learned->commit(machine.save_policy());
+    if (learned != nullptr) learned->commit(machine.save_policy());
   }
 
   void oracle() {

@@ -104,11 +104,14 @@ void JobRing::execute(const Job &job) {
   run_tasks(job, pattern_, log_);
   if (job.since_ns != nullptr) {
     previous_end_ = std::max(previous_end_, *job.since_ns + job.duration_ns);
-    hold_until(previous_end_);
   } else if (job.duration_ns != 0) {
     previous_end_ = std::max(previous_end_, start) + job.duration_ns;
-    hold_until(previous_end_);
+  } else {
+    return;
   }
+  const uint64_t done = now_ns();
+  overrun_ns_ += done - std::min(done, previous_end_);
+  hold_until(previous_end_);
 }
 
 void JobRing::hold_until(uint64_t end_ns) const {

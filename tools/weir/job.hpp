@@ -84,6 +84,10 @@ class JobRing {
   /// Jobs submitted that have not ended.
   uint64_t pending() const;
 
+  /// How much longer than their duration jobs held the stream, all of them together, because what they check and fill takes longer.
+  /// Once all have ended.
+  uint64_t overrun_ns() const { return overrun_ns_; }
+
   /// What the stream calls, with the Job. Jobs of a ring run one at a time, in order.
   static void run(void *job);
 
@@ -96,6 +100,7 @@ class JobRing {
   VerifyLog &log_;
   uint64_t submitted_ = 0;     ///< of the submitting thread
   uint64_t previous_end_ = 0;  ///< of the stream's thread
+  uint64_t overrun_ns_ = 0;    ///< the same
   mutable std::mutex mutex_;
   std::condition_variable done_;
   uint64_t completed_ = 0;

@@ -194,6 +194,18 @@ Mismatch check_range(const Words &words, const std::byte *at, uint64_t offset, u
   return found;
 }
 
+/// Calls use(offset, length) with what of the range lies in lines that count: the first of `one_in`, or all of it.
+template <class Use>
+void each_line(uint64_t offset, uint64_t length, uint64_t one_in, Use &&use) {
+  if (one_in == 1) return use(offset, length);
+  constexpr uint64_t line = 64;
+  const uint64_t end = offset + length;
+  for (uint64_t i = (offset / line + one_in - 1) / one_in * one_in; i * line < end; i += one_in) {
+    const uint64_t from = std::max(offset, i * line), to = std::min(end, (i + 1) * line);
+    use(from, to - from);
+  }
+}
+
 constexpr uint64_t bf16_flips = UINT64_C(0x807f807f807f807f);
 constexpr uint64_t fp32_flips = UINT64_C(0x807fffff807fffff);
 
@@ -251,21 +263,34 @@ std::string_view data_mode_name(DataMode mode) {
   return "?";
 }
 
-Pattern::Pattern(DataMode mode, uint64_t seed, uint64_t random_words)
-    : mode_(mode), seed_(seed), random_words_(random_words) {
+Pattern::Pattern(DataMode mode, uint64_t seed, uint64_t random_words, uint64_t one_in)
+    : mode_(mode), seed_(seed), random_words_(random_words), one_in_(one_in) {
   if (mode == DataMode::tensor) tiles_ = make_tiles(seed);
 }
 
 void Pattern::fill(std::byte *to, uint32_t block, uint32_t version, uint64_t offset,
                    uint64_t length) const {
-  with_words(mode_, seed_, random_words_, tiles_.get(), block, version,
-             [&](const auto &words) { fill_range(words, to, offset, length); });
+  with_words(mode_, seed_, random_words_, tiles_.get(), block, version, [&](const auto &words) {
+    each_line(offset, length, one_in_, [&](uint64_t from, uint64_t bytes) {
+      fill_range(words, to + (from - offset), from, bytes);
+    });
+  });
 }
 
 Mismatch Pattern::check(const std::byte *at, uint32_t block, uint32_t version, uint64_t offset,
                         uint64_t length) const {
   return with_words(mode_, seed_, random_words_, tiles_.get(), block, version,
-                    [&](const auto &words) { return check_range(words, at, offset, length); });
+                    [&](const auto &words) {
+                      Mismatch found;
+                      each_line(offset, length, one_in_, [&](uint64_t from, uint64_t bytes) {
+                        const Mismatch here = check_range(words, at + (from - offset), from, bytes);
+                        if (found.words == 0)
+                          found = here;
+                        else
+                          found.words += here.words;
+                      });
+                      return found;
+                    });
 }
 
 uint64_t Pattern::word(uint32_t block, uint32_t version, uint64_t index) const {

@@ -37,14 +37,16 @@ struct Mismatch {
 
 class Pattern {
  public:
-  /// `random_words`: of mixed, 0 .. 64.
-  Pattern(DataMode mode, uint64_t seed, uint64_t random_words = 32);
+  static constexpr uint64_t usual_random_words = 32;
+  /// `random_words`: of mixed, 0 .. 64. `one_in`: of so many lines of 64 bytes of a block the first alone is filled and checked.
+  Pattern(DataMode mode, uint64_t seed, uint64_t random_words = usual_random_words,
+          uint64_t one_in = 1);
 
-  /// Writes bytes [offset, offset + length) of the version to `to`.
+  /// Writes bytes [offset, offset + length) of the version to `to`, or those of its lines that count.
   void fill(std::byte *to, uint32_t block, uint32_t version, uint64_t offset,
             uint64_t length) const;
 
-  /// Compares; reads every byte, changes nothing.
+  /// Compares; reads every byte, or those of the lines that count, and changes nothing.
   Mismatch check(const std::byte *at, uint32_t block, uint32_t version, uint64_t offset,
                  uint64_t length) const;
 
@@ -64,6 +66,7 @@ class Pattern {
   DataMode mode_;
   uint64_t seed_;
   uint64_t random_words_;
+  uint64_t one_in_;
   std::unique_ptr<Tiles> tiles_;  ///< of tensor mode
 };
 

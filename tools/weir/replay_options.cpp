@@ -18,6 +18,7 @@ namespace {
 
 constexpr uint64_t smallest_granule = 4096;
 constexpr uint64_t most_ahead = 65536;
+constexpr uint64_t most_lines = 1024;  // a line in 64 KiB: of small pages none is left out
 constexpr size_t most_storage_directories = 16;  // weir/pool.h
 constexpr uint64_t most_compress_threads = 1024;
 
@@ -123,7 +124,7 @@ std::string host_options(const ReplayOptions &options, uint64_t page, uint64_t b
   if (neighbour) text += ";host.links=0-1:nvlink:300G,h-0:pcie:30G,h-1:pcie:30G";
   if (!options.vmm) text += ";host.vmm=0";
   if (!options.multi_map) text += ";host.multi_map=0";
-  if (options.virtual_time) text += ";host.contents=0;host.register=0";
+  if (!options.contents) text += ";host.contents=0;host.register=0";
   if (options.pace)
     text += ";host.link_bandwidth=" +
             std::to_string(static_cast<uint64_t>(options.pace->link_bandwidth()));
@@ -132,17 +133,18 @@ std::string host_options(const ReplayOptions &options, uint64_t page, uint64_t b
 
 /// What has no time of its own there, or does work for its contents' sake, does not go with it.
 void check_virtual(const ReplayFlags &flags, ReplayOptions &options) {
-  if (!flags.virtual_time) return;
-  const char *against = flags.backend != "host"            ? "another --backend than host"
-                        : !flags.storage.empty()           ? "--storage"
-                        : !flags.compressed_memory.empty() ? "--compressed-memory"
-                        : flags.yardstick                  ? "--yardstick"
-                        : flags.progress                   ? "--progress"
-                                                           : nullptr;
-  if (against != nullptr) throw ToolError(std::string("--virtual does not go with ") + against);
-  if (flags.pace.empty()) throw ToolError("--virtual needs --pace");
-  options.virtual_time = true;
-  options.verify = false;
+  if (!flags.virtual_time && !flags.no_contents) return;
+  const std::string flag = flags.virtual_time ? "--virtual" : "--no-contents";
+  const char *against = flags.backend != "host"                ? "another --backend than host"
+                        : !flags.storage.empty()               ? "--storage"
+                        : !flags.compressed_memory.empty()     ? "--compressed-memory"
+                        : flags.yardstick                      ? "--yardstick"
+                        : flags.virtual_time && flags.progress ? "--progress"
+                                                               : nullptr;
+  if (against != nullptr) throw ToolError(flag + " does not go with " + against);
+  if (flags.pace.empty()) throw ToolError(flag + " needs --pace");
+  options.virtual_time = flags.virtual_time;
+  options.contents = options.verify = false;
 }
 
 }  // namespace
@@ -225,6 +227,10 @@ ReplayOptions check_replay_flags(const ReplayFlags &flags) {
   options.vmm = !flags.no_vmm;
   options.multi_map = !flags.no_multi_map;
   options.verify = !flags.no_verify;
+  if (flags.check_one_in == 0 || flags.check_one_in > most_lines)
+    throw ToolError("--check-one-in: " + std::to_string(flags.check_one_in) +
+                    " is not between 1 and " + std::to_string(most_lines));
+  options.check_one_in = flags.check_one_in;
   options.warm_up = !flags.no_warm_up;
   options.steps = flags.steps;
   options.as_operations = flags.as_operations;

@@ -53,6 +53,8 @@ struct ReplayOptions {
   std::string policy;                    ///< empty = the library's choice
   std::string policy_load, policy_save;  ///< files of what a policy has learned; empty = none
   bool virtual_time = false;             ///< then nothing is verified
+  bool contents = true;                  ///< false: the same, of pages without bytes
+  uint64_t check_one_in = 1;             ///< lines of 64 bytes
   uint64_t limit = UINT64_MAX;
   uint64_t announce = 32;  ///< announce_all = the whole plan
   uint64_t ahead = 64;
@@ -70,10 +72,10 @@ struct ReplayFlags {
   uint64_t compress_threads = 0;
   std::string backend = "host";
   double slow = 1;
-  uint64_t scale = 1, seed = 1, limit = UINT64_MAX, announce = 32, ahead = 64;
+  uint64_t scale = 1, seed = 1, limit = UINT64_MAX, announce = 32, ahead = 64, check_one_in = 1;
   bool no_vmm = false, no_multi_map = false, no_verify = false, no_warm_up = false;
   bool yardstick = false, json = false, progress = false, steps = false, touch = false;
-  bool virtual_time = false, no_all_resident = false;
+  bool virtual_time = false, no_contents = false, no_all_resident = false;
   bool encrypt_storage = false, buffered_storage = false, no_io_uring = false;
   bool as_operations = false;
 };

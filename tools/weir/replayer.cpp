@@ -55,7 +55,10 @@ class Loop {
     }
     machine_.finish();
     RunResult result;
-    result.seconds = static_cast<double>(now_ns() - start) * 1e-9;
+    result.begin_ns = start;
+    result.end_ns = now_ns();
+    result.seconds = static_cast<double>(result.end_ns - start) * 1e-9;
+    result.overrun_seconds = static_cast<double>(ring_.overrun_ns()) * 1e-9;
     result.verify_errors = log_.words();
     result.first_errors = log_.first();
     for (uint32_t block = 0; block < live_.size(); ++block)

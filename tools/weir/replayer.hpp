@@ -49,7 +49,10 @@ struct RunOptions {
 };
 
 struct RunResult {
-  double seconds = 0;  ///< from the first operation to the end of the stream's work
+  double seconds = 0;                 ///< from the first operation to the end of the stream's work
+  uint64_t begin_ns = 0, end_ns = 0;  ///< of CLOCK_MONOTONIC: the same
+  double overrun_seconds =
+      0;  ///< how much longer than their modelled times the operations' jobs took
   uint64_t verify_errors = 0;
   std::vector<VerifyError> first_errors;
 };

@@ -87,6 +87,19 @@ void add_lower_rows(const Report &report, Table &table) {
   }
 }
 
+/// For how long the links were busy, and what of it the order of the program allows to be at once.
+void add_link_rows(const Report &report, Table &table) {
+  const auto seconds = [](double time) { return format_fixed(time, 3) + " s"; };
+  const LinkBusy &links = *report.links;
+  table.row("link busy, up and down", seconds(links.up) + ", " + seconds(links.down));
+  const double least = report.least_both_seconds();
+  table.row("both at once", seconds(links.both) + " (" + percent(links.both, least) + " of the " +
+                                seconds(least) + " in the least possible time)");
+  if (report.constrained.overrun_seconds > 0)
+    table.row("held by checking",
+              seconds(report.constrained.overrun_seconds) + " longer than operations take");
+}
+
 /// Why plans ended, and how many for each reason.
 std::vector<std::pair<const char *, uint64_t>> plan_ends(const weir_pool_stats &stats) {
   return {{"untrusted", stats.plans_ended_untrusted}, {"moved", stats.plans_ended_moved},
@@ -144,6 +157,8 @@ std::string report_json(const Report &report) {
   json["data"] = data_mode_name(options.data);
   json["seed"] = options.seed;
   json["verify"] = options.verify;
+  json["check_one_in"] = options.check_one_in;
+  json["contents"] = options.contents;
   json["announce"] = options.announce == announce_all ? Json("all") : Json(options.announce);
   json["ahead"] = options.ahead;
   json["backend"] = options.backend;
@@ -203,6 +218,13 @@ std::string report_json(const Report &report) {
     json["bound_loaded_seconds"] = report.bound_loaded->seconds;
     json["bound_loaded_fetched_bytes"] = report.bound_loaded->fetched;
   }
+  if (report.links) {
+    json["link_up_seconds"] = report.links->up;
+    json["link_down_seconds"] = report.links->down;
+    json["link_both_seconds"] = report.links->both;
+    json["link_both_least_seconds"] = report.least_both_seconds();
+  }
+  if (options.pace) json["overrun_seconds"] = report.constrained.overrun_seconds;
   json["all_resident_device_bytes"] = report.all_resident_stats.device_budget;
   json["all_resident_demoted_bytes"] = report.all_resident_stats.demoted_bytes;
   json["compute_seconds"] = optional_number(report.compute_seconds);
@@ -279,6 +301,7 @@ std::string report_text(const Report &report) {
     table.row("slowdown, least possible", beside(report.bound->seconds));
     table.row("the same, by the simple bound", beside(report.bound->simple_seconds));
   }
+  if (report.links) add_link_rows(report, table);
   table.row("slowdown, oracle", times(report.oracle_slowdown));
   table.row("wrong words", options.verify ? std::to_string(report.verify_errors) : "not checked");
   return table.take();

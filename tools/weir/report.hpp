@@ -5,6 +5,7 @@
 #pragma once
 
 #include "bound.hpp"
+#include "link_times.hpp"
 #include "oracle.hpp"
 #include "replay_options.hpp"
 #include "replayer.hpp"
@@ -12,6 +13,7 @@
 
 #include <weir/weir.h>
 
+#include <algorithm>
 #include <optional>
 #include <string>
 
@@ -34,7 +36,8 @@ struct Report {
   std::optional<double> compute_seconds;  ///< with --pace: the sum of the modelled times
   OracleTraffic oracle;
   std::optional<double> oracle_slowdown;
-  std::optional<Bound> bound;  ///< with --pace
+  std::optional<LinkBusy> links;  ///< of the constrained run, with --pace on the host backend
+  std::optional<Bound> bound;     ///< the same
   std::optional<Bound>
       bound_loaded;  ///< the same, of a program that loads what it reads and did not write
 
@@ -43,6 +46,12 @@ struct Report {
     return stats.compressed_out_bytes == 0 ? 0
                                            : static_cast<double>(stats.compressed_in_bytes) /
                                                  static_cast<double>(stats.compressed_out_bytes);
+  }
+  /// For how long both directions of the link have to be busy at once in a run of the least possible time: what the least bytes up and
+  /// those that the oracle writes back take, one after the other, beyond that time. With a bound.
+  double least_both_seconds() const {
+    const auto bytes = static_cast<double>(bound->fetched + oracle.written_back);
+    return std::max(0.0, bytes / options->pace->link_bandwidth() - bound->seconds);
   }
   std::optional<double> slowdown() const {
     if (!seconds_all_resident) return {};

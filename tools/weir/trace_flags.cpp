@@ -72,6 +72,10 @@ void add_pool_flags(CLI::App &command, ReplayFlags &flags) {
   command.add_flag("--no-multi-map", flags.no_multi_map, "host backend with one mapping a granule");
   command.add_flag("--no-verify", flags.no_verify,
                    "neither fill nor check; operations only hold time (--pace)");
+  command
+      .add_option("--check-one-in", flags.check_one_in,
+                  "fill and check the first of so many lines of 64 bytes, not all")
+      ->capture_default_str();
   command.add_option("--limit", flags.limit, "replay only the first operations");
   command
       .add_option("--announce", flags.announce,
@@ -125,6 +129,8 @@ void add_replay_flags(CLI::App &command, ReplayFlags &flags) {
       "--virtual", flags.virtual_time,
       "with --pace: in time that only passes while all threads wait, and without contents; any "
       "size fits, and each run is as the last");
+  command.add_flag("--no-contents", flags.no_contents,
+                   "with --pace: pages have no bytes, as with --virtual, in real time");
   command.add_flag(
       "--yardstick", flags.yardstick,
       "also run on plain memory, alternating with the all-resident run, three times each");

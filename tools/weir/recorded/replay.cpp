@@ -33,10 +33,11 @@ void check(const ReplayOptions &options) {
 
 /// Tiers below HOST have times of this machine.
 void check_virtual(const Program &program, const ReplayOptions &options) {
-  if (!options.virtual_time) return;
+  if (options.contents) return;
   for (const ProgramPool &pool : program.pools)
     if (pool.compressed_budget != 0 || pool.storage_budget != 0)
-      throw ToolError("--virtual does not go with trace '" + options.trace +
+      throw ToolError(std::string(options.virtual_time ? "--virtual" : "--no-contents") +
+                      " does not go with trace '" + options.trace +
                       "': a pool of it has tiers below HOST");
 }
 

@@ -38,7 +38,7 @@ class Run {
         pace_(options.recorded_pace ? options.recorded_slow : 0),
         random_words_(options.data_given ? std::nullopt : random_words_of(program)),
         pattern_(random_words_ ? DataMode::mixed : options.data, options.seed,
-                 random_words_.value_or(0)),
+                 random_words_.value_or(0), options.check_one_in),
         contents_(program, options.verify),
         world_(program, options),
         pools_(program.pools.size()),

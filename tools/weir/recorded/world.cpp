@@ -157,7 +157,7 @@ std::string host_options(const Program &program, const ReplayOptions &options, u
     if (!able) text += std::string(";host.") + ability.option + "=0";
   }
   text += links_option(program, context, devices);
-  if (options.virtual_time) text += ";host.contents=0;host.register=0";
+  if (!options.contents) text += ";host.contents=0;host.register=0";
   if (!options.recorded_pace) return text;
   for (const ProgramLink &link : program.links)
     if (link.context == context && link.from == WEIR_DEVICE_HOST && link.bandwidth != 0)
