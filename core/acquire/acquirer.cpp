@@ -226,7 +226,7 @@ Status Acquirer::make_way(Releasable &lock, Drive &drive, Status failed, move::P
   // Fragments: take everything out that can go, then lay it out anew.
   if (!device.vmm() && !drive.repacked) {
     drive.repacked = true;
-    // Looked at again even if nothing went: a release that came while the lock was dropped has woken nobody.
+    // Looked at again even if nothing went: a release that came while the lock was dropped has woken no thread.
     (void)others_.evictor.evict_chosen(lock, device, {.bytes = UINT64_MAX}, false);
     return {};
   }
@@ -249,7 +249,7 @@ Status Acquirer::wait_for_leases(Releasable &lock, Drive &drive, move::Plan &stu
         refused::Short{detail.asked - std::min(detail.asked, detail.available), device.device.id});
   }
   lease_.admission.begin_wait(drive.ticket);
-  env_.sync.changed.notify_all();  // who queued behind may have to answer WOULD_BLOCK now
+  env_.sync.changed.notify_all();  // callers queued behind may have to answer WOULD_BLOCK now
   if (!drive.watch) {
     // From here a release on the hit path takes the lock to notify. One that came before is seen by looking again.
     drive.watch.emplace(lease_.admission);

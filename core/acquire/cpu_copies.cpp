@@ -85,7 +85,7 @@ Status CpuCopies::copy_on_device(Releasable &lock, const Piece &piece) {
   const Residence &there = *region.latest_on_device(page);
   PoolDevice &device = *page_.devices[there.place];
   const uint64_t address = device.memory.page_address(region, there, page) + piece.within();
-  // Nobody else takes or changes the page's versions until this one is told.
+  // No other thread takes or changes the page's versions until this one is told.
   pages_.mark_busy(region, page, device);
   const bool secret = region.is.secret;
   const Status status = lock.unlocked([&] {

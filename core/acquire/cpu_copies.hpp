@@ -46,11 +46,11 @@ class CpuCopies {
   /// Waits, without the lock, for the work that a read (or write) of the range must come after.
   Status wait_range(Releasable &lock, uint32_t index, uint64_t begin, uint64_t end,
                     bool write) WEIR_HELD;
-  /// Waits until nobody works on the page or copies it down, and the copies that brought its bytes have ended.
+  /// Waits until no thread works on the page or copies it down, and the copies that brought its bytes have ended.
   Status settle_page(Releasable &lock, Region &region, uint32_t page) WEIR_HELD;
   /// All of them at once: whenever the lock was dropped they are looked at again.
   Status settle_pages(Releasable &lock, Region &region, uint32_t first, uint32_t last) WEIR_HELD;
-  /// Nobody works on the page, and its bytes have arrived wherever they are.
+  /// No thread works on the page, and its bytes have arrived wherever they are.
   bool settled(Region &region, uint32_t page) noexcept WEIR_HELD;
 
   // ---- copies of what the caller has claimed ----
@@ -68,7 +68,7 @@ class CpuCopies {
   /// Bytes [begin, end) of the buffer, after the work that they must come after.
   Status copy_pieces(Releasable &lock, uint32_t index, const Target &where, uint64_t begin,
                      uint64_t end, unsigned char *out, const unsigned char *in) WEIR_HELD;
-  /// One piece, of a page that nobody else is working on.
+  /// One piece, of a page that no other thread is working on.
   Status copy_settled(Releasable &lock, const Piece &piece) WEIR_HELD;
 
  private:

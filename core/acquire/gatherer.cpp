@@ -88,7 +88,7 @@ Status Gatherer::make_room(Releasable &lock, PoolDevice &device, const Wanted &w
       }
       return {};
     }
-    // Pages that stayed because somebody wants them are no failure: there are others.
+    // Pages that stayed because they are wanted are no failure: there are others.
     if (++*barren < (why.ok() ? 32U : 3U)) return {};
     // What another thread is taking out was nobody's, or has a place to go to: these had none.
     constexpr uint32_t most_waits = 64;

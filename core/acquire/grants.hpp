@@ -44,7 +44,7 @@ class Grants {
   /// others' memory. RemoteWrites has the room.
   void commit(move::Plan &plan, const Lease *lease) noexcept WEIR_HELD;
   /// The copy on the plan's device is the latest version, and no other is. A slot of HOST that a lease may be looking at stays
-  /// its page's: it is an older version. Nobody is working on the pages.
+  /// its page's: it is an older version. No thread is working on the pages.
   void leave_latest(move::Plan &plan) noexcept WEIR_HELD;
   void fill_lease(move::Plan &plan, weir_use *uses, size_t count, Lease *lease) WEIR_HELD;
 

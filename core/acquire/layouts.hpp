@@ -28,14 +28,14 @@ class Layouts {
   void settle(Releasable &lock, move::Plan &plan) WEIR_HELD;
 
  private:
-  /// Whether nothing of it is or was in place anywhere, and nobody is at work on it: it has no address that anybody knows.
+  /// Whether nothing of it is or was in place anywhere, and no thread is at work on it: no caller knows an address of it.
   bool may_lay_anew(const Region &region) noexcept;
-  /// Another lot, or the same. It has no addresses afterwards: who needs them makes them (RegionLife). Throws std::bad_alloc with
+  /// Another lot, or the same. It has no addresses afterwards: code that needs them makes them (RegionLife). Throws std::bad_alloc with
   /// nothing changed, or with a region that shares nothing.
   void lay_anew(Region &region) WEIR_HELD;
   /// Pages of dead regions that have a part of a granule in which others lie.
   void list_neighbours(PoolDevice &device, std::pmr::vector<PageRef> *pages) WEIR_HELD;
-  /// Whether it would have a granule for a part of a page that nobody else has in place.
+  /// Whether it would have a granule for a part of a page that no other region has in place.
   bool opens_granule(const Region &region) noexcept WEIR_HELD;
 
   const Env &env_;

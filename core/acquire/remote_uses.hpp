@@ -3,7 +3,7 @@
 // RemoteUses: leases on another device's memory (WEIR_USE_ALLOW_REMOTE): a use that allows it is granted where its pages are, if one
 // device that the stream's reaches directly has them all. To the pool it is a lease on that device like any other (its place in a
 // conflict, the pages it keeps from leaving, whose copy is the only one after a write); but the stream that waits for the bytes and
-// leaves the fence is of another device. Stamps name streams, not devices, so whoever waits for a buffer's past waits for it too.
+// leaves the fence is of another device. Stamps name streams, not devices, so a wait for a buffer's past waits for it too.
 //
 // What must hold: it costs no memory and waits for no lease, so it is claimed first and never makes anybody wait in turn. On
 // any obstacle the use is an ordinary one. While an acquire waits for leases it holds none of these either: two sets

@@ -42,7 +42,7 @@ class Slabs {
                       bool pinned) WEIR_HELD;
 
   // ---- tenants that can't stay ----
-  /// A tenant whose bytes are lost, and which nobody leases, parts from its slab; its own page says that it is lost. True: it was the
+  /// A tenant whose bytes are lost, and which no lease covers, parts from its slab; its own page says that it is lost. True: it was the
   /// last of the slab, which ends. Throws std::bad_alloc with nothing changed.
   bool own_lost_page(uint32_t index, uint8_t home) WEIR_HELD;
   /// Gives a tenant that is to be used elsewhere than at home pages of its own, through HOST: tenants share a page, and a page has
@@ -50,14 +50,14 @@ class Slabs {
   Status unslab_for(Releasable &lock, uint32_t index, uint8_t place) WEIR_HELD;
 
   // ---- first use ----
-  /// Whether the pages under a tenant's place are there, with nobody at work on them.
+  /// Whether the pages under a tenant's place are there, with no thread at work on them.
   bool in_place(Region &slab, uint64_t begin, uint64_t size, PoolDevice &device) noexcept WEIR_HELD;
   /// A range has a new version, on the device alone.
   void write_pages(Region &slab, uint64_t begin, uint64_t size,
                    PoolDevice &device) noexcept WEIR_HELD;
   /// Opens the hit path to the first lease of a new tenant whose place is there; what may still run on it becomes its own past.
   /// Returns the flags for its word. What lies beside it must be the latest of its pages already, so that a write makes nothing
-  /// stale, and a page that nobody has written has nothing to be kept.
+  /// stale, and a page never written has nothing to be kept.
   uint64_t open_to_first(uint32_t index, PoolDevice &device) noexcept WEIR_HELD;
 
  private:

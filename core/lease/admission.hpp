@@ -28,7 +28,7 @@ class Admission {
     refused           ///< likewise, and it would rather not: it is not queued for that
   };
 
-  /// While one lives, a release on the hit path wakes who waits (has_watchers).
+  /// While one lives, a release on the hit path wakes the waiting threads (has_watchers).
   class Watch {
    public:
     explicit Watch(Admission &admission) noexcept : admission_(admission) {
@@ -53,7 +53,7 @@ class Admission {
     enter(ticket);
     return stuck ? Answer::wait_for_leases : Answer::wait;
   }
-  /// It tries: whoever is behind it waits for that.
+  /// It tries: the tickets behind it wait for that.
   void begin_try(Ticket &ticket) noexcept WEIR_HELD { ticket.waits_for_leases = false; }
   /// Until others release leases there is no more for it. What the others in the queue are answered changes by that.
   void begin_wait(Ticket &ticket) noexcept WEIR_HELD {
@@ -71,7 +71,7 @@ class Admission {
     return true;
   }
 
-  /// Whether a release has somebody to wake. Needs no lock: whoever begins to watch looks once more before it waits.
+  /// Whether a release has a thread to wake. Needs no lock: a thread that begins to watch looks once more before it waits.
   bool has_watchers() const noexcept { return watchers_.load() != 0; }
 
  private:

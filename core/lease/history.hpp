@@ -123,7 +123,7 @@ class History {
   void await_places(const page::Region &region, uint64_t most_ns) noexcept WEIR_HELD;
 
   // ---- of pages ----
-  /// What may still run on the page, on any device. `copies`: of copies alone, where nobody has leased it on this device since it
+  /// What may still run on the page, on any device. `copies`: of copies alone, where no stream has leased it on this device since it
   /// came there.
   void collect(page::Region &region, uint32_t page, std::pmr::vector<Stamp> *fences,
                bool copies = false) WEIR_HELD;
@@ -133,7 +133,7 @@ class History {
  private:
   using Uses = std::pmr::unordered_map<uint32_t, PastUses>;
 
-  /// The other way round, if nobody may be publishing: what the stamp stands for comes here, range by range.
+  /// The other way round, if no release may be publishing: what the stamp stands for comes here, range by range.
   void unfold(uint32_t buffer) noexcept WEIR_HELD;
   void forget(Uses::iterator entry) noexcept WEIR_HELD {
     entry->second.clear();

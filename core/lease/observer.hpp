@@ -35,7 +35,7 @@ struct ObservedOperation {
   std::span<const ObservedUse> uses;
 };
 
-/// Called by whoever drains the log, on one thread at a time. What it throws passes through the drain, and is not told again.
+/// Called by the code that drains the log, on one thread at a time. What it throws passes through the drain, and is not told again.
 class Observer {
  public:
   virtual void observe(const ObservedOperation &operation) = 0;

@@ -4,8 +4,8 @@
 // that telling what an operation is costs an acquire nothing. Numbers count up from 1, and a name keeps its number for as long as
 // the pool lives. Only so many names have numbers of their own: all others share one more.
 //
-// What must hold: names are added, never removed, so whoever finds one needs no lock. A table that has grown too small stays until the
-// end, because somebody may still read it; all of them together are no larger than the last one twice. Thread-safe.
+// What must hold: names are added, never removed, so finding one needs no lock. A table that has grown too small stays until the
+// end, because a thread may still read it; all of them together are no larger than the last one twice. Thread-safe.
 #pragma once
 
 #include "core/base/memory.hpp"
@@ -32,7 +32,7 @@ class OperationNames {
 
   /// The name's number. The name is copied; it has 1 to `longest` bytes. Throws std::bad_alloc with nothing changed.
   uint32_t id_of(std::string_view name);
-  /// For who would rather go on without a number: `none` for a name that is empty, too long, or finds no memory.
+  /// For callers that would rather go on without a number: `none` for a name that is empty, too long, or finds no memory.
   uint32_t try_id_of(const char *name) noexcept;
   /// The names that have numbers of their own, by number, from 1 on; they live as long as this does. Throws std::bad_alloc.
   std::pmr::vector<std::string_view> all();
@@ -66,7 +66,7 @@ class OperationNames {
   std::atomic<const Table *> table_{nullptr};  ///< the largest
   std::atomic<uint32_t> given_{0};             ///< the highest number that was answered
   std::atomic<uint64_t> shared_calls_{0};
-  RankedMutex<Rank::leaf> mutex_;  ///< of who adds a name
+  RankedMutex<Rank::leaf> mutex_;  ///< taken to add a name
   std::pmr::forward_list<Entry> entries_ WEIR_GUARDED_BY(mutex_);
   std::pmr::forward_list<Table> tables_ WEIR_GUARDED_BY(mutex_);  ///< the largest first
 };

@@ -4,8 +4,8 @@
 // reader has come along: it writes over the oldest records, and the reader finds out what it has missed.
 //
 // What must hold: one thread writes at a time, and each sees what those before it have written; one thread reads at a time. A record is
-// published after it was written. The words of a record are stored with release order and read with acquire order: who has read a word of
-// a newer record sees that the writer has come as far, and drops what it has copied from there.
+// published after it was written. The words of a record are stored with release order and read with acquire order: a reader that has read a word
+// of a newer record sees that the writer has come as far, and drops what it has copied from there.
 #pragma once
 
 #include <algorithm>

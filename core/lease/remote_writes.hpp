@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // RemoteWrites: which devices' streams may write on other devices' memory, from the grant of their lease until their work is
-// known to have been done. If a writer is lost before, nobody knows what of its work has arrived. Under the pool's lock.
+// known to have been done. If a writer is lost before, it is unknown what of its work has arrived. Under the pool's lock.
 #pragma once
 
 #include "core/backend/stream.hpp"

@@ -39,7 +39,7 @@ class UseRing {
  public:
   UseRing(uint32_t slot_, uint32_t life_) noexcept : slot(slot_), life(life_) {}
 
-  // ---- the writer: the thread whose ring it is, or who holds the stream's timeline lock ----
+  // ---- the writer: the thread whose ring it is, or the one that holds the stream's timeline lock ----
   /// An acquire of one use that the hit path has granted. `when`: UseLog::when().
   void hit(uint64_t what, uint64_t when) noexcept {
     const uint64_t at = records_.head();

@@ -26,7 +26,7 @@ class UseWriter {
 
  private:
   UseRing *make_ring(backend::Stream &stream, StreamState &state) noexcept;
-  /// Nobody else writes into the ring meanwhile.
+  /// No other thread writes into the ring meanwhile.
   void write(UseRing &ring, std::span<const weir_use> uses, uint64_t when) noexcept;
 
   UseLog &log_;

@@ -161,7 +161,7 @@ class BufferDirectory {
     addresses_.reserve_one();
     addresses_.insert(address, index);
   }
-  /// Forgets it; none: nobody has it.
+  /// Forgets it; none: no buffer has it.
   uint32_t take_address(uint64_t address) noexcept WEIR_HELD;
   /// Whether it is weir_malloc's, at that address.
   bool allocated_at(uint32_t index, uint64_t address) const noexcept WEIR_HELD {

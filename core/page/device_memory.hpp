@@ -55,7 +55,7 @@ class DeviceMemory {
   uint64_t budget() const { return granules_.budget(); }
   uint64_t room() const { return granules_.room(); }
   physical::Granule &at(GranuleId id) noexcept { return granules_.at(id); }
-  /// What somebody has: pages, plans that have claimed and not yet filled, memory that copies pass.
+  /// Bytes in use: pages, plans that have claimed and not yet filled, memory that copies pass.
   uint64_t in_use() const WEIR_HELD {
     return granules_.held() - std::min(granules_.held(), granules_.idle() + stuck_bytes_);
   }
@@ -173,7 +173,7 @@ class DeviceMemory {
     }
   }
   void set_borrowed(Region &region, uint32_t page, bool borrowed) noexcept WEIR_HELD;
-  /// It could not be unmapped: it stays charged, and nobody's.
+  /// It could not be unmapped: it stays charged, and no page owns it.
   void note_stuck(uint64_t bytes) noexcept WEIR_HELD { stuck_bytes_ += bytes; }
   /// Given back to the system without being asked for.
   void note_returned(uint64_t bytes) noexcept WEIR_HELD { returned_bytes_ += bytes; }
@@ -205,7 +205,7 @@ class DeviceMemory {
   uint64_t held_bytes_ WEIR_GUARDED = 0;
   uint64_t borrowed_bytes_ WEIR_GUARDED = 0;
   uint64_t returned_bytes_ WEIR_GUARDED = 0;
-  uint64_t stuck_bytes_ WEIR_GUARDED = 0;  ///< charged and nobody's
+  uint64_t stuck_bytes_ WEIR_GUARDED = 0;  ///< charged, owned by no page
 };
 
 }  // namespace weir::page

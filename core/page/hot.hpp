@@ -2,15 +2,15 @@
 //
 // Hot: what the hit path needs to know of a buffer, in 32 bytes, and the protocol of its word and stamp. Acquire
 // counts a lease by one compare-and-swap; release publishes its fence, then drops the count. The rules:
-//  - a lease is counted first and the fence is looked at after it: whoever published a fence did so before
+//  - a lease is counted first and the fence is looked at after it: a release published its fence before
 //    dropping its own count, so what is seen then is complete;
-//  - release publishes the fence before it drops the count: who claims the page afterwards finds it;
+//  - release publishes the fence before it drops the count: a thread that claims the page afterwards finds it;
 //  - a buffer with anything unusual about it (history, partial leases, copies elsewhere, another stream's
 //    fence) says so in its word or stamp, and goes the slow way;
 //  - a stamp that names a stream is replaced by that stream's releases alone, in its timeline's turn and by no older point;
 //    others empty it under the pool's lock, and only while the hit path is closed and no lease that might publish is counted:
 //    a release looks at the stamp and stores another in two steps, and nothing comes between them;
-//  - a stamp is published after its fence is in the timeline's ring, so who has read the one finds the other.
+//  - a stamp is published after its fence is in the timeline's ring, so a thread that has read the stamp finds the fence.
 #pragma once
 
 #include "core/backend/timeline.hpp"

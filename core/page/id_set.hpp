@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // IdSet: a set of small numbers, as a bitmap of two levels: a bit for each number, and above it one for each word that is not empty.
-// A step costs a word of either within a group of 4096 numbers; who walks goes from group to group.
+// A step costs a word of either within a group of 4096 numbers; a walk goes from group to group.
 //
-// What must hold: only reserve() allocates, and whoever inserts a number has reserved it.
+// What must hold: only reserve() allocates, and the caller reserves a number before it inserts it.
 #pragma once
 
 #include <bit>

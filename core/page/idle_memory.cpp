@@ -11,7 +11,7 @@ namespace weir::page {
 void IdleMemory::give_to_system(Releasable &lock, PoolDevice &device,
                                 physical::DoomedList &doomed) noexcept {
   if (doomed.empty()) return;
-  ++device.in_flight;  // who needs room waits for it: it is charged until the system has it
+  ++device.in_flight;  // callers that need room wait for it: it is charged until the system has it
   lock.unlocked([&] {
     for (const physical::Doomed &old : doomed) (void)device.memory.granules().destroy(old);
   });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// IdleMemory: device memory that nobody uses goes back to the system: at once what is asked for, by itself what was not needed
+// IdleMemory: device memory that is not in use goes back to the system: at once what is asked for, by itself what was not needed
 // for a grace period (policy/idle_scan.hpp). Giving back may stall a device, so the lock is dropped for it.
 #pragma once
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Limbo: extents of a device that something has been moved away from, until the copies from them have passed. Nobody gets them before.
+// Limbo: extents of a device that something has been moved away from, until the copies from them have passed. They are not reused before.
 // What held the bytes of a buffer that is to be scrubbed is overwritten first, by the device itself. Guarded by the pool's lock.
 #pragma once
 

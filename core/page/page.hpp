@@ -30,14 +30,14 @@ inline constexpr uint32_t lost_bit = uint32_t{1} << 31U;
 inline constexpr uint32_t below_host = compressed_bit | storage_bit;
 inline constexpr uint32_t device_bits = storage_bit - 1;
 
-/// The tiers that a page was at, and is, as bits: whoever changes a page tells the index of it (page/place_index.hpp).
+/// The tiers that a page was at, and is, as bits: the code that changes a page passes them to the index (page/place_index.hpp).
 struct [[nodiscard]] PlaceChange {
   uint32_t before, after;
 };
 
 class Page {
  public:
-  /// Places that have the latest version; 0: never written, or discarded: reads as zero. LOST alone: nobody has it.
+  /// Places that have the latest version; 0: never written, or discarded: reads as zero. LOST alone: no place has it.
   uint32_t latest() const noexcept { return latest_; }
   bool lost() const noexcept { return (latest_ & lost_bit) != 0; }
   /// LOST, and no copy is good, not even one that arrives later, until the page is written: a device was lost that had
@@ -128,7 +128,7 @@ class DevicePage {
   PageState state_ : 3 = PageState::absent;
 
  public:
-  bool wanted : 1 = false;    ///< DRAINING: somebody waits for it: keep it
+  bool wanted : 1 = false;    ///< DRAINING: a caller waits for the page: keep it
   bool queued : 1 = false;    ///< known to the policy
   bool borrowed : 1 = false;  ///< spilled here from a neighbour: the first to go
   /// Borrowed, and a stream of another device has used it here since it came (acquire/remote_uses.hpp).

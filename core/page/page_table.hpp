@@ -31,12 +31,12 @@ class PageTable {
     region.pin_count.page_busy();
     ++device.in_flight;
   }
-  /// Whoever calls it has told the page which copies are still under way. What ran empty meanwhile has no versions from now on.
+  /// The caller has told the page which copies are still under way. What ran empty meanwhile has no versions from now on.
   void unmark_busy(Region &region, uint32_t page, PoolDevice &device) noexcept WEIR_HELD {
     end_work(region, page, device);
     page_.tiers.forget_idle(region, page);
   }
-  /// Whether the page is being worked on. If so, somebody waits for it from now on: an eviction keeps it.
+  /// Whether the page is being worked on. If so, the page counts as waited for from now on: an eviction keeps it.
   bool note_waiter(Region &region, uint32_t page) noexcept WEIR_HELD;
 
   // ---- fills ----

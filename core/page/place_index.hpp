@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PlaceIndex: which regions have a page at a place, and which are at home on a device, so that nobody has to look through a million
-// regions for the few that he wants. It is told by Page's verbs, whose answers the compiler lets nobody drop, and by the steps of a
+// PlaceIndex: which regions have a page at a place, and which are at home on a device, so that no caller has to look through a million
+// regions for a few. It is told by Page's verbs, whose answers are [[nodiscard]], and by the steps of a
 // page on a device. Guarded by the pool's lock.
 //
 // What must hold: it equals a recount (check()). It allocates in reserve() and open() alone, before what it is told of exists. A

@@ -147,9 +147,9 @@ struct Region {
     return uint32_t{1} << (shards != nullptr ? shards->place_of(page) : holds.at);
   }
   std::pmr::memory_resource *memory() const noexcept { return pages.memory(); }
-  /// A slab without tenants. Its pages are nobody's, and it ends with the last of them.
+  /// A slab without tenants. Its pages have no owner, and it ends with the last of them.
   bool vacant() const noexcept { return is.slab && tenants->count == 0; }
-  /// Whether the page has no owner: charged to nobody, it waits to be reused or dropped.
+  /// Whether the page has no owner: charged to no client, it waits to be reused or dropped.
   bool idle(uint32_t page) const noexcept {
     return is.kept || (is.slab && tenants->pages[page].tenants == 0);
   }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// RegionPin: keeps a region's record while somebody works on it with the pool's lock dropped.
+// RegionPin: keeps a region's record while a thread works on it with the pool's lock dropped.
 //
 // What must hold: it is taken and given back under the lock. A destructor may run without the lock (an exception on its way out of
-// Releasable::unlocked), so it gives nothing back; checked builds stop where that was left to it. Who gives the last pin back is the
-// one to see whether the region is to be retired: nobody else did while there was a pin.
+// Releasable::unlocked), so it gives nothing back; checked builds stop where that was left to it. The caller that gives the last pin back
+// has to see whether the region is to be retired: no other code did while there was a pin.
 #pragma once
 
 #include "core/base/pool_lock.hpp"
@@ -27,7 +27,7 @@ class PinCount::Pin {
   }
   ~Pin() { assert(region_ == nullptr); }
 
-  /// The region, if nobody else is at work on it: it is to be retired now, should nobody own it. Else nullptr.
+  /// The region, if no pin and no busy page is left: it is to be retired now, should it have no owner. Else nullptr.
   [[nodiscard]] Region *give_back() noexcept WEIR_HELD {
     Region *const region = std::exchange(region_, nullptr);
     assert(region != nullptr && region->pin_count.any());

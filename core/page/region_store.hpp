@@ -113,7 +113,7 @@ class RegionStore {
   Releaser *const releaser_;
   std::pmr::deque<Compact<Region>> regions_ WEIR_GUARDED;  ///< by id
   std::pmr::deque<uint16_t> generations_ WEIR_GUARDED;
-  std::pmr::deque<uint32_t> next_free_ WEIR_GUARDED;  ///< of an id that nobody has, the next such
+  std::pmr::deque<uint32_t> next_free_ WEIR_GUARDED;  ///< of a free id, the next such
   uint32_t free_ WEIR_GUARDED = none;                 ///< the first
   /// Shape -> the latest such kept region, from which a list goes through the regions: each leaves it in one step.
   std::pmr::unordered_map<uint64_t, uint32_t> kept_ WEIR_GUARDED;

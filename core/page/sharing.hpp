@@ -100,7 +100,7 @@ class Sharing {
   static constexpr uint32_t none = UINT32_MAX;
 
   virtual uint32_t bundle_at(uint32_t client, const Lot &lot, bool first) const noexcept = 0;
-  /// One that nobody is in. Throws std::bad_alloc with nothing changed.
+  /// An empty one. Throws std::bad_alloc with nothing changed.
   uint32_t take_bundle();
   void give_bundle(uint32_t index) noexcept;
   /// With a lot; `head` bytes on its first page (0: it begins with a whole page), `cut` as in Geometry.

@@ -2,8 +2,8 @@
 //
 // SlabAllocator: places for small buffers in pages that they share. Slabs are regions, grouped by device, client and priority, so
 // that they grow cold together; each group has an index of the longest free range of each slab. Here it is decided where a tenant
-// lies and counted what lies where; pages and devices are not touched. Who calls does what follows: a page that has no tenants any
-// more is nobody's (Region::idle), one with its first tenant is the client's again. Guarded by the pool's lock.
+// lies and counted what lies where; pages and devices are not touched. The caller does what follows: a page that has no tenants any
+// more has no owner (Region::idle), one with its first tenant is the client's again. Guarded by the pool's lock.
 #pragma once
 
 #include "core/base/accounts.hpp"

@@ -3,14 +3,14 @@
 // Spans: what lets the hit path lease a range of a buffer. Such a lease is counted in the buffer's word as one of the whole buffer
 // would be, so all that keeps a whole lease right keeps it right too: it is granted only where the whole could be had, nothing
 // that it lies on is taken out, and its release publishes the same stamp. That it is one of a range says Word::part; which range, and
-// which ranges the stamp stands for, says the buffer's span. So those who look under the pool's lock treat it as no more than it
+// which ranges the stamp stands for, says the buffer's span. So code that looks under the pool's lock treats it as no more than it
 // is: a lease on other bytes does not conflict with it, other pages may leave, and other streams wait for the uses of their bytes alone.
 //
 // What must hold:
 //  - Word::part is set and cleared with the span's lock held, and the rest of the span is read and written so. Where the word says
 //    `part` under that lock, exactly one of the leases counted is that of the span;
 //  - the number of a buffer's span in its word changes under the pool's lock and the span's, never while `part` is set;
-//  - the lock is kept for a handful of instructions; who has it takes no other;
+//  - the lock is kept for a handful of instructions; the thread that has it takes no other;
 //  - the past uses are those that the stamp stands for only while the stamp is the one that the last of them has left. Any other
 //    stamp stands for the whole buffer.
 // A span is never freed before the pool. There are not many: a buffer that has had none for long loses its own to another.
