@@ -360,7 +360,8 @@ uint64_t PlanExecutor::Cleaner::rest_ns() noexcept {
   constexpr uint64_t look_again = 1'000'000;
   for (const auto &device : own_.page_.devices) {
     const policy::GivenUp *given_up = device->policy->given_up();
-    if (given_up != nullptr && given_up->any_dirty() && own_.plans_for(device->place))
+    if (given_up != nullptr && given_up->any_dirty() &&
+        own_.planned(device->place) != Planned::by_none)
       return own_.rest_ns_ > usual_rest_ns ? std::max(look_again, own_.rest_ns_) : look_again;
   }
   return UINT64_MAX;

@@ -78,10 +78,9 @@ class PlanExecutor final : public Task, private lease::Observer {
   bool catch_up(Releasable &lock) WEIR_HELD;
 
   // ---- for the prefetcher ----
-  /// Whether what comes to the device ahead of demand is a plan's affair.
-  bool plans_for(uint8_t place) const noexcept WEIR_HELD;
-  /// Whether that plan is of what was announced.
-  bool plans_announced(uint8_t place) const noexcept WEIR_HELD;
+  /// Which plan decides what comes to the device ahead of demand.
+  enum class Planned : uint8_t { by_none, of_learned, of_announced };
+  Planned planned(uint8_t place) const noexcept WEIR_HELD;
   /// The next bytes that a plan wants, and has room for: to be brought, and then told of by settle(). False: there are none now.
   bool next(policy::PrefetchRequest *request) WEIR_HELD;
   /// It was brought, or why not. WOULD_BLOCK: there was no room. Waits until the link has little more to do than that: what is
@@ -124,6 +123,11 @@ class PlanExecutor final : public Task, private lease::Observer {
   static constexpr uint64_t least_rest_ns = 100'000, usual_rest_ns = 50'000'000,
                             most_rest_ns = 1'000'000'000;
   enum class Look : uint8_t { wanted, passed, no_room };
+  /// What no learner was told of.
+  struct Unobserved {
+    bool birth = false;  ///< a buffer was made while none was there
+    bool lives = false;  ///< records of births and deaths were lost
+  };
 
   // ---- what is observed (lease::Observer), on the task's thread or by catch_up() ----
   void observe(const lease::ObservedOperation &operation) override WEIR_HELD;
@@ -191,11 +195,10 @@ class PlanExecutor final : public Task, private lease::Observer {
   uint64_t learners_ WEIR_GUARDED = 0;                  ///< so many have been there
   size_t sharers_ WEIR_GUARDED = 0;             ///< learners that the memory for them is divided by
   uint64_t no_learner_until_ WEIR_GUARDED = 0;  ///< ns: there was no memory for one
-  bool untold_ WEIR_GUARDED = false;            ///< a buffer was born while nobody learned
-  bool lives_lost_ WEIR_GUARDED = false;        ///< births and deaths that nobody was told of
-  Comparison comparison_ WEIR_GUARDED;          ///< of who is known to live, for that
-  Requests catch_ups_ WEIR_GUARDED;             ///< that want all learned that is logged
-  uint8_t observed_ WEIR_GUARDED = 0;           ///< the place of the stream that was observed last
+  Unobserved unobserved_ WEIR_GUARDED;
+  Comparison comparison_ WEIR_GUARDED;  ///< of who is known to live, for that
+  Requests catch_ups_ WEIR_GUARDED;     ///< that want all learned that is logged
+  uint8_t observed_ WEIR_GUARDED = 0;   ///< the place of the stream that was observed last
   Carrying carrying_ WEIR_GUARDED;
   Cleaner cleaner_;
 };

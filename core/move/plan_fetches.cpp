@@ -21,12 +21,10 @@ uint32_t client_of(const PageLayer &page,
 
 }  // namespace
 
-bool PlanExecutor::plans_for(uint8_t place) const noexcept {
-  return place < devices_.size() && devices_[place].followed() != nullptr;
-}
-
-bool PlanExecutor::plans_announced(uint8_t place) const noexcept {
-  return plans_for(place) && devices_[place].followed() == devices_[place].announced.get();
+PlanExecutor::Planned PlanExecutor::planned(uint8_t place) const noexcept {
+  const Followed *const own = place < devices_.size() ? devices_[place].followed() : nullptr;
+  if (own == nullptr) return Planned::by_none;
+  return own == devices_[place].announced.get() ? Planned::of_announced : Planned::of_learned;
 }
 
 bool PlanExecutor::next(policy::PrefetchRequest *request) {

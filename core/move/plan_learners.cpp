@@ -41,7 +41,7 @@ void PlanExecutor::have_learners(Releasable &lock) {
   }
   missing = missing || wanted > sharers_;
   if (!missing || env_.now_ns() < no_learner_until_) return;
-  const bool late = sharers_ != 0 || untold_;
+  const bool late = sharers_ != 0 || unobserved_.birth;
   if (wanted > sharers_) {
     for (size_t place = 0; place < devices_.size(); ++place)
       drop_learner(lock, *page_.devices[place]);
@@ -95,7 +95,7 @@ void PlanExecutor::make_learner(Releasable &lock, PoolDevice &device, bool late)
 
 bool PlanExecutor::compare_lives() noexcept {
   if (!comparison_.on) {
-    if (!std::exchange(lives_lost_, false)) return false;
+    if (!std::exchange(unobserved_.lives, false)) return false;
     comparison_ = {};
     comparison_.on = true;
   }

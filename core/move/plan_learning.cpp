@@ -55,7 +55,9 @@ void PlanExecutor::describe(const Region &region, uint8_t place,
                             policy::PageInfo *info) const noexcept {
   if (place >= devices_.size() || region.owner.buffer == page::BufferTable::none) return;
   const Learned *own = devices_[place].learned.get();
-  if (own == nullptr || !own->forecast.trusted() || stands_back_ || plans_announced(place)) return;
+  if (own == nullptr || !own->forecast.trusted() || stands_back_ ||
+      planned(place) == Planned::of_announced)
+    return;
   const uint32_t part = own->cast.of(region.owner.buffer);
   if (part == policy::Cast::none || part >= own->last_use.size()) return;
   if (!page_.buffers.hot(region.owner.buffer).lives(own->cast[part].generation)) return;
@@ -72,7 +74,7 @@ void PlanExecutor::born(uint32_t buffer, uint64_t generation, uint64_t bytes) {
   const uint8_t home = lives ? page_.buffers.target(buffer).region->home : observed_;
   Learned *own = learner_of(home);
   if (own == nullptr) {
-    untold_ = true;
+    unobserved_.birth = true;
     return;
   }
   // Told already: tell_living(), compare_living().
@@ -87,7 +89,7 @@ void PlanExecutor::missed(const lease::ObservedStream &, uint64_t records) {
 
 void PlanExecutor::missed_lives(uint64_t records) {
   env_.events.tell(What::unlearned, records);
-  lives_lost_ = true;
+  unobserved_.lives = true;
 }
 
 void PlanExecutor::died(uint32_t buffer, uint64_t) {

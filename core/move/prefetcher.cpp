@@ -143,7 +143,8 @@ bool Prefetcher::next_announced(const StreamState &state, PrefetchRequest *reque
   });
   if (device == page_.devices.end()) return false;
   const uint8_t place = (*device)->place;
-  if (plans_ != nullptr && plans_->plans_announced(place)) return false;
+  if (plans_ != nullptr && plans_->planned(place) == PlanExecutor::Planned::of_announced)
+    return false;
   const uint32_t slot = state.stream->slot;
   for (auto next = announcements_.take(slot); next; next = announcements_.take(slot)) {
     const policy::AnnouncedUse &use = next->use;

@@ -75,7 +75,7 @@ class Prefetcher final : private policy::HintView {
   PlanExecutor *plans() noexcept { return plans_.get(); }
   /// Whether a plan says what leaves the device ahead of demand.
   bool planned(uint8_t place) const noexcept WEIR_HELD {
-    return plans_ != nullptr && plans_->plans_for(place);
+    return plans_ != nullptr && plans_->planned(place) != PlanExecutor::Planned::by_none;
   }
 
   // ---- calls ----

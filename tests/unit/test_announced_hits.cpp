@@ -75,7 +75,8 @@ const Setup with_plans{.device_pages = 16, .host_pages = 64, .flags = 0, .policy
 
 bool planned(Scene &scene) {
   const weir::Locked lock(engine_of(scene).sync().lock);
-  return engine_of(scene).prefetcher().plans()->plans_for(0);
+  return engine_of(scene).prefetcher().plans()->planned(0) !=
+         weir::move::PlanExecutor::Planned::by_none;
 }
 
 /// Nor do they in a pool that plans, with a plan or without: nothing of it waits for them, since all has room.
