@@ -86,7 +86,8 @@ class StreamTable {
   Status enqueue_wait(Stream &stream, Stamp stamp) noexcept;
 
  private:
-  std::string list_open(const void *owner) const WEIR_REQUIRES(mutex_);
+  /// With the mutex held, by a Guard or a TryGuard, of which the analysis knows only the first.
+  std::string list_open(const void *owner) const;
   Status take_slot(Stream **stream) WEIR_REQUIRES(mutex_);
   /// `make` gives the slot its native stream.
   template <class Make>
