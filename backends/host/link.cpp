@@ -72,7 +72,7 @@ Links::~Links() {
   try {
     write_log();
   } catch (const std::bad_alloc &) {
-    // Then "end" is missing, as on a full disk: who reads it sees that it is not whole.
+    // Then "end" is missing, as on a full disk: a reader sees that the file is not whole.
   }
   close(log_file_);
 }

@@ -88,7 +88,7 @@ class Links {
   uint32_t devices_;
   std::unique_ptr<LinkMeter[]> meters_;  // (devices + 1) squared, the host last
   std::vector<PathFacts> facts_;         // the same
-  std::unique_ptr<LinkLog[]> logs_;      // the same; none where nobody asked
+  std::unique_ptr<LinkLog[]> logs_;      // the same; none without log_to()
   int log_file_ = -1;                    // its own
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a path's link was busy with, as stretches of time: who measures how busy both directions were at once reads them
+// What a path's link was busy with, as stretches of time, to measure how long both directions were busy at once
 // (Options::link_log). Copies that follow each other without a pause are one stretch, so a busy link takes little memory.
 #pragma once
 

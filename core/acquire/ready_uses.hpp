@@ -2,7 +2,7 @@
 //
 // ReadyUses: a set that lacks nothing, granted under the pool's lock without a plan. Every page of it is where it is to be used, with
 // the latest version and nothing on its way there; no lease, no hold and no other stream's work is in the way. It is what the hit path
-// can't tell from a buffer's word: ranges, buffers away from home, sharded buffers, and sets too large for it.
+// can't grant yet: the first lease on another device or of a range, after which it can; writers of shards, and sets too large for it.
 //
 // What must hold: it only looks, and grants all of the set or none. Whatever is unusual is left to the Acquirer, which knows what to
 // say and to do about it; so nothing here waits, drops the lock or makes an error. A lease is counted before the fences are looked at, as

@@ -75,7 +75,7 @@ uint32_t Prefetcher::may_stay_untold(const StreamState &state) noexcept {
               hot.device() == state.device->id);
     };
     if (!std::all_of(operation->begin(), operation->end(), there))
-      return others == 0 ? i : 0;  // how far they come together nobody knows
+      return others == 0 ? i : 0;  // how far the threads get together is not known
   }
   return untold;
 }

@@ -3,7 +3,7 @@
 // What the hit path may rely on. It is open to one device at a time: the buffer's home, or another on which all of it is, with the latest
 // version, and has been leased since. To a sharded buffer's readers it is open on any of its devices.
 //
-// What must hold: it goes to another device only while the word counts no lease but that of the caller who moves it: a hit reads the device
+// What must hold: it goes to another device only while the word counts no lease but that of the caller that moves it: a hit reads the device
 // and the address after it is counted (hot.hpp).
 
 #include "core/page/page_table.hpp"

@@ -109,7 +109,7 @@ template <class Write>
   for (; done < count; ++done) {
     const Whole whole = whole_use(uses[done]);
     LeaseItem &item = items[done];
-    // The caller's addresses are written when all are granted; of a whole buffer nobody reads where it begins.
+    // The caller's addresses are written when all are granted; an item of a whole buffer needs no `begin`.
     if (!whole || !whole.hot->try_lease(whole.generation, whole.mode, stream.slot,
                                         stream.device->id, &item.begin))
       break;

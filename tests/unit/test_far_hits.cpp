@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The hit path on other devices than a buffer's home: it goes to where the buffer is used, and to a sharded buffer's readers it is open on
-// any of its devices. Seen by leases beside a thread that holds the pool's lock. It leaves with its device, nobody is granted what
-// another device has written since, and a conflict is refused as ever.
+// any of its devices. Seen by leases beside a thread that holds the pool's lock. It leaves with its device, no hit is granted once
+// another device has written, and a conflict is refused as ever.
 
 #include <array>
 #include <atomic>
@@ -157,7 +157,7 @@ void a_sharded_buffers_readers_have_it(void **) {
     expect_hit(world, range(buffer, WEIR_READ, 1, 3), device);
     expect_hit(world, range(buffer, WEIR_READ, 5, 1), device);
     validate(world);
-    // Beside one of a range nobody writes there, on whatever device; beside it, somebody may.
+    // Beside a lease of a range no thread writes those bytes, on any device; other bytes may be written.
     weir_lease out = nullptr, other = nullptr;
     ok(lease(world, range(buffer, WEIR_READ, 1, 2), device, &out));
     const uint32_t next = (device + 1) % 3;
